@@ -42,16 +42,10 @@ static void command_names(struct buf *b, const struct command *const *all)
 /* What `berth complete-words` is asked for; NULL when nothing is. */
 static const char *asked(enum complete_kind k)
 {
-    switch (k) {
-    case COMPLETE_JOB:
-        return "job";
-    case COMPLETE_PROJECT:
-        return "project";
-    case COMPLETE_QUEUE:
-        return "queue";
-    default:
-        return NULL;
-    }
+    return k == COMPLETE_JOB       ? "job"
+           : k == COMPLETE_PROJECT ? "project"
+           : k == COMPLETE_QUEUE   ? "queue"
+                                   : NULL;
 }
 
 /* Words known now, for any of the three shells; some kinds have none. */
@@ -72,12 +66,11 @@ static void leading_with_value(struct buf *b, const struct opt_group *const *lea
 {
     const char *gap = "";
 
-    for (; *leading; leading++)
-        for (size_t i = 0; i < (*leading)->n; i++)
-            if (opt_has_value(&(*leading)->opts[i])) {
-                buf_addf(b, "%s--%s", gap, (*leading)->opts[i].name);
-                gap = between;
-            }
+    FOR_EACH_OPT (o, leading)
+        if (opt_has_value(o)) {
+            buf_addf(b, "%s--%s", gap, o->name);
+            gap = between;
+        }
 }
 
 /* ---- bash ---- */
@@ -85,9 +78,8 @@ static void leading_with_value(struct buf *b, const struct opt_group *const *lea
 /* " --name --cpus" */
 static void option_names(struct buf *b, const struct opt_group *const *groups)
 {
-    for (; *groups; groups++)
-        for (size_t i = 0; i < (*groups)->n; i++)
-            buf_addf(b, " --%s", (*groups)->opts[i].name);
+    FOR_EACH_OPT (o, groups)
+        buf_addf(b, " --%s", o->name);
 }
 
 /* What offers the words of one kind in bash and zsh; the pairs stand around the words. */
@@ -125,18 +117,16 @@ static void shell_action(struct buf *b, const struct shell_actions *a, enum comp
 static void bash_command(struct buf *b, const struct command *c, const struct command *const *all)
 {
     buf_addf(b, "    %s)\n        case $prev in\n", c->name);
-    for (const struct opt_group *const *g = c->groups; *g; g++)
-        for (size_t i = 0; i < (*g)->n; i++) {
-            const struct opt *o = &(*g)->opts[i];
-            if (!opt_has_value(o))
-                continue;
-            buf_adds(b, "        ");
-            if (o->letter)
-                buf_addf(b, "-%c|", o->letter);
-            buf_addf(b, "--%s) ", o->name);
-            shell_action(b, &bash_actions, o->complete, o->choices, all);
-            buf_adds(b, "; return ;;\n");
-        }
+    FOR_EACH_OPT (o, c->groups) {
+        if (!opt_has_value(o))
+            continue;
+        buf_adds(b, "        ");
+        if (o->letter)
+            buf_addf(b, "-%c|", o->letter);
+        buf_addf(b, "--%s) ", o->name);
+        shell_action(b, &bash_actions, o->complete, o->choices, all);
+        buf_adds(b, "; return ;;\n");
+    }
     buf_adds(b,
              "        esac\n        if [[ $cur == -* ]]; then\n            _berth_words \"--help");
     option_names(b, c->groups);
@@ -250,9 +240,8 @@ static void zsh_option(struct buf *b, const struct opt *o, const struct command 
 static void zsh_options(struct buf *b, const struct opt_group *const *groups,
                         const struct command *const *all)
 {
-    for (; *groups; groups++)
-        for (size_t i = 0; i < (*groups)->n; i++)
-            zsh_option(b, &(*groups)->opts[i], all);
+    FOR_EACH_OPT (o, groups)
+        zsh_option(b, o, all);
     buf_adds(b, " \\\n            '(-h --help)'{-h,--help}'[show help]'");
 }
 
@@ -360,18 +349,16 @@ static void fish_action(struct buf *b, enum complete_kind k, const char *choice_
 static void fish_options(struct buf *b, const char *when, const struct opt_group *const *groups,
                          const struct command *const *all)
 {
-    for (; *groups; groups++)
-        for (size_t i = 0; i < (*groups)->n; i++) {
-            const struct opt *o = &(*groups)->opts[i];
-            buf_addf(b, "complete -c berth -n '__berth_in %s' -l %s", when, o->name);
-            if (o->letter)
-                buf_addf(b, " -s %c", o->letter);
-            if (opt_has_value(o))
-                fish_action(b, o->complete, o->choices, true, all);
-            buf_adds(b, " -d ");
-            fish_text(b, o->help);
-            buf_addc(b, '\n');
-        }
+    FOR_EACH_OPT (o, groups) {
+        buf_addf(b, "complete -c berth -n '__berth_in %s' -l %s", when, o->name);
+        if (o->letter)
+            buf_addf(b, " -s %c", o->letter);
+        if (opt_has_value(o))
+            fish_action(b, o->complete, o->choices, true, all);
+        buf_adds(b, " -d ");
+        fish_text(b, o->help);
+        buf_addc(b, '\n');
+    }
     buf_addf(b, "complete -c berth -n '__berth_in %s' -s h -l help -d 'show help'\n", when);
 }
 

@@ -7,6 +7,7 @@
  * commands with COMMAND_PYTHON accept abbreviations, because argparse does (see opt.h).
  */
 #include "cli/opt.h"
+#include "base/json.h"
 #include "base/units.h"
 #include "base/util.h"
 #include "base/vec.h"
@@ -62,31 +63,28 @@ static const struct opt *opt_find_long(const struct parse *p, struct str name, v
     const struct opt *best = NULL;
 
     *out_found = 0;
-    for (const struct opt_group *const *g = p->groups; *g; g++)
-        for (size_t i = 0; i < (*g)->n; i++) {
-            const struct opt *o = &(*g)->opts[i];
-            bool whole = str_eq_c(name, o->name);
-            if (!whole && !(p->python && o->help && !strncmp(o->name, name.p, name.n)))
-                continue;
-            *out_base = group_base(*g, p->own, p->shared);
-            best = o;
-            ++*out_found;
-            if (whole) {
-                *out_found = 1;
-                return best;
-            }
+    FOR_EACH_OPT (o, p->groups) {
+        bool whole = str_eq_c(name, o->name);
+        if (!whole && !(p->python && o->help && !strncmp(o->name, name.p, name.n)))
+            continue;
+        *out_base = group_base(*g_o, p->own, p->shared);
+        best = o;
+        ++*out_found;
+        if (whole) {
+            *out_found = 1;
+            return best;
         }
+    }
     return best;
 }
 
 static const struct opt *opt_find_letter(const struct parse *p, char letter, void **out_base)
 {
-    for (const struct opt_group *const *g = p->groups; *g; g++)
-        for (size_t i = 0; i < (*g)->n; i++)
-            if ((*g)->opts[i].letter == letter) {
-                *out_base = group_base(*g, p->own, p->shared);
-                return &(*g)->opts[i];
-            }
+    FOR_EACH_OPT (o, p->groups)
+        if (o->letter == letter) {
+            *out_base = group_base(*g_o, p->own, p->shared);
+            return o;
+        }
     return NULL;
 }
 
@@ -97,9 +95,9 @@ static int opt_unknown_long(const struct parse *p, struct str name)
     size_t n = 0;
     char me[64], word[64];
 
-    for (const struct opt_group *const *g = p->groups; *g; g++)
-        for (size_t i = 0; i < (*g)->n && n < ARRAY_SIZE(names); i++)
-            names[n++] = (*g)->opts[i].name;
+    FOR_EACH_OPT (o, p->groups)
+        if (n < ARRAY_SIZE(names))
+            names[n++] = o->name;
     snprintf(word, sizeof(word), STR_FMT, STR_ARG(name));
     const char *near = str_nearest(word, names, n);
     if (near)
@@ -352,15 +350,13 @@ static int python_check(const struct parse *p, const struct operands *ops)
     AUTO(buf) struct buf missing = {0};
 
     buf_init(&missing, PYTHON_TEXT_MAX);
-    for (const struct opt_group *const *g = p->groups; *g; g++)
-        for (size_t i = 0; i < (*g)->n; i++) {
-            const struct opt *o = &(*g)->opts[i];
-            const char *base = group_base(*g, p->own, p->shared);
-            char label[LABEL_MAX];
-            if (o->type == OPT_REQUIRED && !*(const char *const *)(base + o->offset))
-                buf_addf(&missing, "%s%s", missing.n ? ", " : "",
-                         opt_label(p, o, label) + strlen("argument "));
-        }
+    FOR_EACH_OPT (o, p->groups) {
+        const char *base = group_base(*g_o, p->own, p->shared);
+        char label[LABEL_MAX];
+        if (o->type == OPT_REQUIRED && !*(const char *const *)(base + o->offset))
+            buf_addf(&missing, "%s%s", missing.n ? ", " : "",
+                     opt_label(p, o, label) + strlen("argument "));
+    }
     for (size_t i = ops->n; i < p->cmd->min_operands; i++)
         buf_addf(&missing, "%s%s", missing.n ? ", " : "", p->cmd->words[i].name);
     if (missing.n)
@@ -439,16 +435,74 @@ int opt_parse_leading(const struct opt_group *const *groups, char **argv, void *
     return 0;
 }
 
+int opt_range(const struct opt_num *n, const char *label, int64_t lo, int64_t hi, struct err *e)
+{
+    return !n->set || (n->v >= lo && n->v <= hi)
+               ? 0
+               : err_set(e, ERR_INVALID, "%s must be between %lld and %lld", label, (long long)lo,
+                         (long long)hi);
+}
+
 void opt_done(const struct command *cmd, void *own, void *shared, struct operands *ops)
 {
-    for (const struct opt_group *const *g = cmd->groups; *g; g++)
-        for (size_t i = 0; i < (*g)->n; i++)
-            if ((*g)->opts[i].type == OPT_LIST) {
-                char *base = group_base(*g, own, shared);
-                vec_done((struct opt_list *)(base + (*g)->opts[i].offset));
-            }
+    FOR_EACH_OPT (o, cmd->groups)
+        if (o->type == OPT_LIST) {
+            char *base = group_base(*g_o, own, shared);
+            vec_done((struct opt_list *)(base + o->offset));
+        }
     free(ops->p);
     *ops = (struct operands){0};
+}
+
+/* Seconds and CPUs as plain numbers where they are whole, else in thousandths. */
+static struct json *thousandths_json(int64_t v, const char *unit)
+{
+    if (v % 1000 == 0)
+        return json_new_int(v / 1000);
+    AUTO_FREE char *text = xasprintf("%lld%s", (long long)v, unit);
+    return json_new_str(str_of(text));
+}
+
+/* NULL: the option was not given, or has no form in JSON. */
+static struct json *opt_json(const struct opt *o, const void *at)
+{
+    const struct opt_num *num = at;
+    const struct opt_list *list = at;
+
+    switch (o->type) {
+    case OPT_FLAG:
+        return *(const bool *)at ? json_new_bool(true) : NULL;
+    case OPT_TEXT:
+    case OPT_CHOICE:
+        return *(const char *const *)at ? json_new_str(str_of(*(const char *const *)at)) : NULL;
+    case OPT_LIST:
+        return list->n ? json_new_words(list->p, list->n) : NULL;
+    case OPT_INT:
+    case OPT_SIZE:
+        return num->set ? json_new_int(num->v) : NULL;
+    case OPT_DURATION:
+    case OPT_CPUS:
+        return num->set ? thousandths_json(num->v, o->type == OPT_CPUS ? "m" : "ms") : NULL;
+    default:
+        return NULL;
+    }
+}
+
+void opt_put_json(struct json *obj, const struct opt_group *const *groups, const void *own,
+                  const char *names)
+{
+    struct str rest = str_of(names), name;
+
+    while (choice_next(&rest, &name))
+        FOR_EACH_OPT (o, groups) {
+            const char *base = group_base(*g_o, (void *)(uintptr_t)own, (void *)(uintptr_t)own);
+            struct json *v = str_eq_c(name, o->name) ? opt_json(o, base + o->offset) : NULL;
+            AUTO_FREE char *key = xstrdup(o->name);
+            for (char *dash = key; (dash = strchr(dash, '-'));)
+                *dash = '_';
+            if (v)
+                json_set_take(obj, key, v);
+        }
 }
 
 const struct command *command_find(const struct command *const *all, const char *name,

@@ -6,6 +6,7 @@
 #pragma once
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/util.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -82,6 +83,17 @@ struct opt_group {
     size_t base; /* where the struct of this group begins in the command's own */
 };
 
+/* for each option o of groups, an array that ends with NULL */
+#define FOR_EACH_OPT(o, groups)                                                                    \
+    for (const struct opt_group *const *g_##o = (groups); *g_##o; g_##o++)                         \
+        for (const struct opt *o = (*g_##o)->opts; o < (*g_##o)->opts + (*g_##o)->n; o++)
+
+/* A group of the command's own options: all rows of `table`. */
+#define OPT_GROUP(title, table)                                                                    \
+    {                                                                                              \
+        title, table, ARRAY_SIZE(table), false, 0                                                  \
+    }
+
 struct example {
     const char *line, *text;
 };
@@ -149,12 +161,15 @@ struct command {
 
 /* Rows of a command's table that belong together.
  * USAGE: where the overview lists the command, its name, and what follows the name.
+ * BERTH_COMMAND: these, the function that runs the command, and one line about it.
  * OPTION_GROUPS: the titled groups of options, the command's own first.
  * OPTIONS: the same, with the struct that takes the values of the command's own groups.
  * OPERANDS: the word for them in messages, the smallest and the largest number (SIZE_MAX = any),
  * and what a shell offers for them. */
 #define USAGE(in_section, command_name, follows)                                                   \
     .section = in_section, .name = command_name, .synopsis = follows
+#define BERTH_COMMAND(in_section, command_name, follows, function, what)                           \
+    USAGE(in_section, command_name, follows), .run = function, .summary = what
 #define OPTION_GROUPS(...)                                                                         \
     (const struct opt_group *const[])                                                              \
     {                                                                                              \
@@ -175,8 +190,17 @@ int opt_parse(const struct command *cmd, char **argv, void *own, void *shared, s
  * *out_rest is that word's place. */
 int opt_parse_leading(const struct opt_group *const *groups, char **argv, void *shared,
                       char ***out_rest, bool *out_help, struct err *e);
+/* ERR_INVALID when the number was given and is outside; `label` as it was typed: "--slots". */
+int opt_range(const struct opt_num *n, const char *label, int64_t lo, int64_t hi, struct err *e);
 /* Frees what opt_parse allocated inside own and shared, and the operands. */
 void opt_done(const struct command *cmd, void *own, void *shared, struct operands *ops);
+
+/* Puts the options `names` ("a|b-c") that were given into obj, as members of their names with _ for
+ * each -: texts, lists and flags as they are, times as seconds and CPUs as numbers where they are
+ * whole, else as texts in thousandths.  `own` is the struct that the offsets count from. */
+struct json;
+void opt_put_json(struct json *obj, const struct opt_group *const *groups, const void *own,
+                  const char *names);
 
 /* The command of this name, or NULL with an error that suggests the nearest. */
 const struct command *command_find(const struct command *const *all, const char *name,

@@ -5,6 +5,7 @@
 
 #include <cmocka.h>
 
+#include "base/json.h"
 #include "base/util.h"
 #include "cli/opt.h"
 
@@ -283,6 +284,32 @@ static void test_python_mistakes(void **state)
     ops = (struct operands){0};
 }
 
+/* Only what was given and asked for, in the order of the names. */
+static void test_json(void **state)
+{
+    (void)state;
+    AUTO(json) struct json *j = json_new_object();
+    assert_int_equal(PARSE(&look, "--name", "x", "-f", "-e", "A=1", "--mem", "1K", "--timeout",
+                           "1500ms", "--cpus", "2", "--limit", "5", "--home", "/h", "7"),
+                     0);
+    opt_put_json(j, OPTION_GROUPS(&own_group), &own,
+                 "timeout|cpus|follow|all|output|env|mem|name|nothing");
+    AUTO_FREE char *text = json_text(j);
+    assert_string_equal(text, "{\"timeout\":\"1500ms\",\"cpus\":2,\"follow\":true,"
+                              "\"env\":[\"A=1\"],\"mem\":1024,\"name\":\"x\"}");
+}
+
+static void test_range(void **state)
+{
+    const struct opt_num low = {0, true}, fits = {5, true}, absent = {0, false};
+
+    (void)state;
+    assert_int_equal(opt_range(&fits, "--n", 1, 5, &e), 0);
+    assert_int_equal(opt_range(&absent, "--n", 1, 5, &e), 0);
+    assert_int_equal(opt_range(&low, "--n", 1, 5, &e), -1);
+    assert_string_equal(e.text, "--n must be between 1 and 5");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -293,6 +320,8 @@ int main(void)
         cmocka_unit_test(test_mistakes),
         cmocka_unit_test(test_leading),
         cmocka_unit_test(test_find),
+        cmocka_unit_test(test_json),
+        cmocka_unit_test(test_range),
         cmocka_unit_test(test_python_forms),
         cmocka_unit_test(test_python_mistakes),
     };
