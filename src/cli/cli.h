@@ -63,6 +63,8 @@ struct cli {
 int cli_main(int argc, char **argv, const struct program *program);
 /* Prints "berth: sentence" and returns the exit status of the code. */
 int cli_fail(const struct err *e);
+/* Says why the command line cannot be carried out; returns the exit status of ERR_INVALID. */
+int cli_refuse(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* One line on stderr: "berth: …". */
 void cli_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Writes all of b to stdout and empties it; a closed pipe ends the process quietly. */
@@ -99,6 +101,9 @@ bool url_is_loopback(const char *url);
 int cli_call(struct cli *c, const char *method, const char *path, const char *const *headers,
              const struct json *body, struct json **out, struct err *e);
 int cli_get(struct cli *c, const char *path, struct json **out, struct err *e);
+/* The same with a path as printf makes it. */
+int cli_getf(struct cli *c, struct json **out, struct err *e, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
 int cli_post(struct cli *c, const char *path, const struct json *body, struct json **out,
              struct err *e);
 /* Raw body, as it is.  After success the caller frees *out with http_response_done; after a failure
@@ -110,6 +115,9 @@ void query_add(struct buf *b, const char *key, const char *value);
 void query_add_int(struct buf *b, const char *key, int64_t value);
 /* "/v1/KIND/NAME" + rest, NAME encoded; b is made fresh. */
 void resource_path(struct buf *b, const char *kind, const char *name, const char *rest);
+/* GET of the same path. */
+int resource_get(struct cli *c, const char *kind, const char *name, const char *rest,
+                 struct json **out, struct err *e);
 /* POST to the same path, without a body.  The exit status; a failure is said. */
 int resource_post(struct cli *c, const char *kind, const char *name, const char *rest);
 /* What a word of a command asks of a resource: "pause" is POST /v1/KIND/NAME/pause. */

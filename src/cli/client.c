@@ -22,14 +22,11 @@ enum { TRIES_MAX = 3, SLOW_S = 2 };
 int cli_find_home(struct cli *c, bool whole_machine, struct err *e)
 {
     AUTO_FREE char *found = c->opt.home ? xstrdup(c->opt.home) : host_home(whole_machine);
-    char cwd[4096];
 
-    if (!getcwd(cwd, sizeof(cwd)))
-        snprintf(cwd, sizeof(cwd), "/");
     if (!found || !*found)
         return err_set(e, ERR_INVALID,
                        "the home directory of Berth is unknown: set BERTH_HOME or HOME");
-    c->home = path_absolute(found, cwd);
+    c->home = path_from_here(found);
     return 0;
 }
 
@@ -97,11 +94,10 @@ static int nobody_answers(struct cli *c, struct err *e)
 }
 
 /* A signal handler: async-signal-safe functions only. */
-static void on_slow(int signo)
+static void on_slow(int signo UNUSED)
 {
     static const char text[] = "berth: still waiting for the daemon's answer …\n";
 
-    (void)signo;
     (void)!write(STDERR_FILENO, text, sizeof(text) - 1);
 }
 
@@ -178,6 +174,14 @@ int cli_get(struct cli *c, const char *path, struct json **out, struct err *e)
     return cli_call(c, "GET", path, NULL, NULL, out, e);
 }
 
+int cli_getf(struct cli *c, struct json **out, struct err *e, const char *fmt, ...)
+{
+    char path[256];
+
+    FORMAT_ARGS(path, fmt);
+    return cli_get(c, path, out, e);
+}
+
 int cli_post(struct cli *c, const char *path, const struct json *body, struct json **out,
              struct err *e)
 {
@@ -211,6 +215,15 @@ void resource_path(struct buf *b, const char *kind, const char *name, const char
     buf_adds(b, rest);
 }
 
+int resource_get(struct cli *c, const char *kind, const char *name, const char *rest,
+                 struct json **out, struct err *e)
+{
+    AUTO(buf) struct buf path = {0};
+
+    resource_path(&path, kind, name, rest);
+    return cli_get(c, path.p, out, e);
+}
+
 int resource_post(struct cli *c, const char *kind, const char *name, const char *rest)
 {
     AUTO(buf) struct buf path = {0};
@@ -228,10 +241,8 @@ int resource_act(struct cli *c, const char *kind, const struct resource_verb *ve
 
     while (v->verb && (ops->n < 2 || strcmp(v->verb, ops->p[0]) != 0))
         v++;
-    if (!v->verb) {
-        cli_say("%s", usage);
-        return err_exit_code(ERR_INVALID);
-    }
+    if (!v->verb)
+        return cli_refuse("%s", usage);
     for (size_t i = 1; i < ops->n && status == 0; i++) {
         AUTO(json) struct json *reply = NULL;
         AUTO(buf) struct buf path = {0};

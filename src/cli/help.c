@@ -14,8 +14,8 @@ enum { HELP_COLUMN = 26, OVERVIEW_COLUMN = 11, HELP_WIDTH_MAX = 100, HELP_WIDTH_
 
 static void heading(struct buf *b, const char *text, bool colour)
 {
-    buf_addf(b, "%s%s:%s\n", colour ? colour_start(COLOUR_BOLD) : "", text,
-             colour ? colour_end() : "");
+    colour_addf(b, colour, COLOUR_BOLD, "%s:", text);
+    buf_addc(b, '\n');
 }
 
 /* Words of `text` in lines of `width`, each after the first indented; starts at column `at`. */
@@ -103,8 +103,9 @@ static void help_examples(struct buf *b, const struct example *x, size_t width, 
     buf_addc(b, '\n');
     heading(b, "Examples", colour);
     for (; x->line; x++) {
-        buf_addf(b, "  %s%s%s\n      ", colour ? colour_start(COLOUR_CYAN) : "", x->line,
-                 colour ? colour_end() : "");
+        buf_adds(b, "  ");
+        colour_addf(b, colour, COLOUR_CYAN, "%s", x->line);
+        buf_adds(b, "\n      ");
         wrap(b, str_of(x->text), 6, 6, width);
     }
 }
@@ -154,9 +155,11 @@ static void section(struct buf *b, const struct command *const *all, enum comman
     buf_addc(b, '\n');
     heading(b, title, colour);
     for (const struct command *const *c = all; *c; c++)
-        if (listed(*c, s))
-            buf_addf(b, "  %s%-*s%s %s\n", colour ? colour_start(COLOUR_CYAN) : "", width,
-                     (*c)->name, colour ? colour_end() : "", (*c)->summary);
+        if (listed(*c, s)) {
+            buf_adds(b, "  ");
+            colour_addf(b, colour, COLOUR_CYAN, "%-*s", width, (*c)->name);
+            buf_addf(b, " %s\n", (*c)->summary);
+        }
 }
 
 /* Those that are programs of their own too, under the title of each dialect. */

@@ -81,60 +81,55 @@ static int cut_page(struct str body, struct str *items, struct json **rest, stru
     return json_parse(str_of(text), "the daemon's answer", rest, e);
 }
 
+/* What a page is given to: its text, or the rows read from it. */
+struct page_taker {
+    void (*text)(void *arg, struct str array);
+    void (*rows)(void *arg, const struct json *items);
+    void *arg;
+};
+
 /* A page with fewer rows than were asked for has no cursor, so `left` need not count rows. */
-int list_texts(struct cli *c, const struct list_query *q, void (*page)(void *arg, struct str array),
-               void *arg, struct err *e)
+static int list_each(struct cli *c, const struct list_query *q, const struct page_taker *t,
+                     bool *out_more, struct err *e)
 {
     AUTO_FREE char *cursor = NULL;
     int64_t left = q->limit;
+    int rc = 0;
 
     do {
         struct http_response r;
-        AUTO(json) struct json *rest = NULL;
+        AUTO(json) struct json *rest = NULL, *rows = NULL;
         struct str items;
         if (fetch_page(c, q, left, cursor, &r, e) < 0)
             return -1;
-        int rc = cut_page(buf_str(&r.body), &items, &rest, e);
-        if (rc == 0)
-            page(arg, items);
+        rc = cut_page(buf_str(&r.body), &items, &rest, e);
+        if (rc == 0 && t->text)
+            t->text(t->arg, items);
+        else if (rc == 0 && (rc = json_parse(items, "the daemon's answer", &rows, e)) == 0)
+            t->rows(t->arg, rows);
         http_response_done(&r);
         struct str next = text_of(rest, "next");
         free(cursor);
         cursor = next.n ? xstrndup(next.p, next.n) : NULL;
-        if (rc < 0)
-            return -1;
         if (left > 0)
             left -= MIN(left, (int64_t)PAGE);
-    } while (cursor && left != 0);
-    return 0;
+    } while (rc == 0 && cursor && left != 0);
+    if (out_more)
+        *out_more = cursor != NULL;
+    return rc;
+}
+
+int list_texts(struct cli *c, const struct list_query *q, void (*page)(void *arg, struct str array),
+               void *arg, struct err *e)
+{
+    return list_each(c, q, &(struct page_taker){page, NULL, arg}, NULL, e);
 }
 
 int list_pages(struct cli *c, const struct list_query *q,
                void (*page)(void *arg, const struct json *items), void *arg, bool *out_more,
                struct err *e)
 {
-    AUTO_FREE char *cursor = NULL;
-    int64_t left = q->limit;
-
-    do {
-        struct http_response r;
-        AUTO(json) struct json *reply = NULL;
-        if (fetch_page(c, q, left, cursor, &r, e) < 0)
-            return -1;
-        int rc = json_parse(buf_str(&r.body), "the daemon's answer", &reply, e);
-        http_response_done(&r);
-        if (rc < 0)
-            return -1;
-        page(arg, json_get(reply, "items"));
-        if (left > 0)
-            left -= (int64_t)json_len(json_get(reply, "items"));
-        struct str next = text_of(reply, "next");
-        free(cursor);
-        cursor = next.n ? xstrndup(next.p, next.n) : NULL;
-    } while (cursor && left != 0);
-    if (out_more)
-        *out_more = cursor != NULL;
-    return 0;
+    return list_each(c, q, &(struct page_taker){NULL, page, arg}, out_more, e);
 }
 
 static void push_rows(void *arg, const struct json *items)
@@ -147,6 +142,21 @@ int list_jobs(struct cli *c, const struct list_query *q, struct json *rows, bool
               struct err *e)
 {
     return list_pages(c, q, push_rows, rows, out_more, e);
+}
+
+int list_overview(struct cli *c, const char *filter, const int64_t limits[3], struct json *rows,
+                  struct err *e)
+{
+    static const char *const parts[][2] = {{"running,starting,stopping", "id"},
+                                           {"queued,held", "id"},
+                                           {"succeeded,failed,cancelled,lost", "-ended"}};
+
+    for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
+        const struct list_query q = {filter, parts[i][0], parts[i][1], limits[i]};
+        if (list_jobs(c, &q, rows, NULL, e) < 0)
+            return -1;
+    }
+    return 0;
 }
 
 int list_counts(struct cli *c, const struct list_query *q, struct json **out, struct err *e)
@@ -169,9 +179,8 @@ void counts_format(struct buf *b, const struct json *counts, bool colour)
         int64_t n = int_of(counts, name);
         if (!n)
             continue;
-        buf_addf(b, "%s%s%lld %s%s", first ? "" : ", ",
-                 colour ? colour_start(state_colour(str_of(name))) : "", (long long)n, name,
-                 colour ? colour_end() : "");
+        buf_adds(b, first ? "" : ", ");
+        colour_addf(b, colour, state_colour(str_of(name)), "%lld %s", (long long)n, name);
         first = false;
     }
     if (first)
@@ -180,16 +189,12 @@ void counts_format(struct buf *b, const struct json *counts, bool colour)
 
 struct json *list_body(const struct cli *c, const char *filter)
 {
-    const struct {
-        const char *key, *value;
-    } members[] = {{"filter", filter},    {"state", c->opt.state}, {"project", c->opt.project},
-                   {"user", c->opt.user}, {"queue", c->opt.queue}, {"batch", c->opt.batch}};
     struct json *body = json_new_object();
 
-    for (size_t i = 0; i < ARRAY_SIZE(members); i++)
-        if (members[i].value)
-            json_set_str(body, members[i].key, members[i].value);
+    if (filter)
+        json_set_str(body, "filter", filter);
+    opt_put_json(body, OPTION_GROUPS(&list_group), &c->opt, "state|project|user|queue|batch");
     if (!json_len(body))
-        json_set_take(body, "all", json_new_bool(true));
+        json_set_bool(body, "all", true);
     return body;
 }

@@ -26,6 +26,10 @@ int list_texts(struct cli *c, const struct list_query *q, void (*page)(void *arg
 /* The same, pushed to `rows` (an array). */
 int list_jobs(struct cli *c, const struct list_query *q, struct json *rows, bool *out_more,
               struct err *e);
+/* What runs, what waits, what ended, each part with its own limit: three short queries instead of
+ * one long list.  filter NULL = none. */
+int list_overview(struct cli *c, const char *filter, const int64_t limits[3], struct json *rows,
+                  struct err *e);
 /* Counts by state; an object. */
 int list_counts(struct cli *c, const struct list_query *q, struct json **out, struct err *e);
 /* "3 running, 12 queued, 1 failed" */

@@ -16,6 +16,15 @@ void cli_say(const char *fmt, ...)
     fprintf(stderr, "berth: %s\n", line);
 }
 
+int cli_refuse(const char *fmt, ...)
+{
+    char line[1024];
+
+    FORMAT_ARGS(line, fmt);
+    cli_say("%s", line);
+    return err_exit_code(ERR_INVALID);
+}
+
 int cli_fail(const struct err *e)
 {
     cli_say("%s",

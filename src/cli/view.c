@@ -38,21 +38,6 @@ static const char *const job_csv_keys[] = {
     "duration_ms", "max_rss_bytes", "cpu_ms", "cpus",    "mem_bytes", "gpus",
 };
 
-struct str text_of(const struct json *j, const char *key)
-{
-    const struct json *v = json_get(j, key);
-
-    return json_type(v) == JSON_STR ? json_str(v) : STR("");
-}
-
-int64_t int_of(const struct json *j, const char *key)
-{
-    const struct json *v = json_get(j, key);
-    enum json_type t = json_type(v);
-
-    return t == JSON_INT ? json_int(v) : t == JSON_REAL ? (int64_t)json_real(v) : 0;
-}
-
 int64_t time_in(const struct json *text)
 {
     int64_t ms;
@@ -60,16 +45,21 @@ int64_t time_in(const struct json *text)
     return json_type(text) == JSON_STR && time_parse_utc(json_str(text), &ms) ? ms : 0;
 }
 
-int64_t time_of(const struct json *j, const char *key)
-{
-    return time_in(json_get(j, key));
-}
-
 void view_line(struct buf *b, const struct cli *c, const char *label, struct str text)
 {
-    if (text.n)
-        buf_addf(b, "  %s%-10s%s  " STR_FMT "\n", c->out.colour ? colour_start(COLOUR_DIM) : "",
-                 label, c->out.colour ? colour_end() : "", STR_ARG(text));
+    if (!text.n)
+        return;
+    buf_adds(b, "  ");
+    colour_addf(b, c->out.colour, COLOUR_DIM, "%-10s", label);
+    buf_addf(b, "  " STR_FMT "\n", STR_ARG(text));
+}
+
+void view_linef(struct buf *b, const struct cli *c, const char *label, const char *fmt, ...)
+{
+    char text[1024];
+
+    FORMAT_ARGS(text, fmt);
+    view_line(b, c, label, str_of(text));
 }
 
 enum colour state_colour(struct str state)
@@ -88,18 +78,17 @@ enum colour state_colour(struct str state)
 
 void age_format(int64_t then_ms, int64_t now_ms, char out[AGE_TEXT_MAX])
 {
+    static const struct {
+        int64_t below_s, unit_s;
+        char unit;
+    } units[] = {{120, 1, 's'}, {7200, 60, 'm'}, {172800, 3600, 'h'}, {INT64_MAX, 86400, 'd'}};
     int64_t s = (now_ms - then_ms) / 1000;
+    size_t i = 0;
 
-    if (s < 1)
-        snprintf(out, AGE_TEXT_MAX, "now");
-    else if (s < 120)
-        snprintf(out, AGE_TEXT_MAX, "%llds ago", (long long)s);
-    else if (s < 7200)
-        snprintf(out, AGE_TEXT_MAX, "%lldm ago", (long long)(s / 60));
-    else if (s < 172800)
-        snprintf(out, AGE_TEXT_MAX, "%lldh ago", (long long)(s / 3600));
-    else
-        snprintf(out, AGE_TEXT_MAX, "%lldd ago", (long long)(s / 86400));
+    while (s >= units[i].below_s)
+        i++;
+    snprintf(out, AGE_TEXT_MAX, s < 1 ? "now" : "%lld%c ago", (long long)(s / units[i].unit_s),
+             units[i].unit);
 }
 
 void stamp_format(int64_t wall_ms, char out[STAMP_TEXT_MAX])
@@ -247,20 +236,61 @@ static void expected_cell(struct buf *b, const struct json *gpu, int64_t now_ms)
     buf_addf(b, "%s %s", waits ? "starts" : "ends", text);
 }
 
+static void size_or(const struct json *v, const char *otherwise, char out[UNIT_TEXT_MAX])
+{
+    if (json_type(v) == JSON_INT)
+        size_format(json_int(v), out);
+    else
+        snprintf(out, UNIT_TEXT_MAX, "%s", otherwise);
+}
+
+/* Jobs that the reader may not see are counted in "runs" only. */
+static void gpu_jobs_cell(struct buf *b, const struct json *device, const struct json *jobs)
+{
+    char used[UNIT_TEXT_MAX], reserved[UNIT_TEXT_MAX];
+    int64_t others = int_of(device, "runs") - (int64_t)json_len(jobs);
+
+    for (size_t i = 0; i < json_len(jobs); i++) {
+        const struct json *j = json_at(jobs, i);
+        size_or(json_get(j, "measured_bytes"), "?", used);
+        size_or(json_get(j, "reserved_bytes"), "all", reserved);
+        buf_addf(b, "%s%lld %s/%s", i ? ", " : "", (long long)int_of(j, "number"), used, reserved);
+    }
+    if (others > 0)
+        buf_addf(b, "%s%lld of other users", json_len(jobs) ? ", " : "", (long long)others);
+}
+
 /* Adds the text of one cell and returns its colour.  A value that is absent gives an empty cell. */
 static enum colour cell(struct buf *b, const struct json *row, const struct column *col,
                         int64_t now_ms)
 {
     const struct json *v = json_get(row, col->key);
-    char age[AGE_TEXT_MAX], stamp[STAMP_TEXT_MAX];
+    char text[MAX(AGE_TEXT_MAX, STAMP_TEXT_MAX)] = "";
+    struct str word = text_of(row, col->key);
 
     switch (col->kind) {
     case CELL_TEXT:
-        buf_addf(b, STR_FMT, STR_ARG(text_of(row, col->key)));
-        return COLOUR_NONE;
     case CELL_STATE:
-        buf_addf(b, STR_FMT, STR_ARG(text_of(row, col->key)));
-        return state_colour(text_of(row, col->key));
+        buf_add(b, word.p, word.n);
+        return col->kind == CELL_STATE ? state_colour(word) : COLOUR_NONE;
+    case CELL_DEVICE:
+        buf_add(b, word.p, str_eq_c(word, "unseen") ? 0 : word.n);
+        return state_colour(word);
+    case CELL_PERCENT:
+    case CELL_POWER:
+        if (v && json_type(v) != JSON_NULL)
+            buf_addf(b, "%lld%c", (long long)int_of(row, col->key),
+                     col->kind == CELL_POWER ? 'W' : '%');
+        return COLOUR_NONE;
+    case CELL_KNOWN_SIZE:
+        size_or(v, "?", text);
+        if (int_of(row, col->of) > 0)
+            buf_addf(b, "%s/", text);
+        unit_cell(b, CELL_SIZE, int_of(row, col->of));
+        return COLOUR_NONE;
+    case CELL_GPU_JOBS:
+        gpu_jobs_cell(b, row, v);
+        return COLOUR_NONE;
     case CELL_NUMBER:
         number_cell(b, v);
         return COLOUR_NONE;
@@ -277,10 +307,9 @@ static enum colour cell(struct buf *b, const struct json *row, const struct colu
         unit_cell(b, col->kind, v ? json_int(v) : -1);
         return COLOUR_NONE;
     case CELL_AGE:
-        if (time_of(row, col->key)) {
-            age_format(time_of(row, col->key), now_ms, age);
-            buf_adds(b, age);
-        }
+        if (time_of(row, col->key))
+            age_format(time_of(row, col->key), now_ms, text);
+        buf_adds(b, text);
         return COLOUR_DIM;
     case CELL_PARAMS:
         params_format(b, v);
@@ -289,10 +318,9 @@ static enum colour cell(struct buf *b, const struct json *row, const struct colu
         command_format(b, v);
         return COLOUR_NONE;
     case CELL_NEXT:
-        if (json_len(v)) {
-            clock_format(time_in(json_at(v, 0)), now_ms, stamp);
-            buf_adds(b, stamp);
-        }
+        if (json_len(v))
+            clock_format(time_in(json_at(v, 0)), now_ms, text);
+        buf_adds(b, text);
         return COLOUR_NONE;
     case CELL_SHARE:
     case CELL_SHARE_SIZE:
@@ -338,9 +366,7 @@ void view_table(struct buf *b, const struct json *rows, const struct column *col
 
     ASSERT(n <= ARRAY_SIZE(shown));
     for (size_t k = 0; k < n; k++) {
-        bool right = cols[k].kind != CELL_TEXT && cols[k].kind != CELL_STATE &&
-                     cols[k].kind != CELL_PARAMS && cols[k].kind != CELL_YES &&
-                     cols[k].kind != CELL_COMMAND;
+        bool right = cols[k].kind > CELL_LEFT_LAST;
         shown[k] = column_shown(rows, &cols[k], now);
         if (shown[k])
             table_column(t, cols[k].title, right ? TABLE_RIGHT : TABLE_LEFT, cols[k].shrinks);
@@ -356,15 +382,21 @@ void view_table(struct buf *b, const struct json *rows, const struct column *col
     table_free(t);
 }
 
+/* What comes before the next row.  Rows that make a good write are written. */
+static void json_row_begins(struct view_pages *v, struct buf *b)
+{
+    if (b->n > 1 << 16)
+        cli_print(b);
+    buf_adds(b, v->rows++ ? ",\n" : "[\n");
+}
+
 static void json_page(struct view_pages *v, const struct json *rows)
 {
     AUTO(buf) struct buf b = {0};
 
     for (size_t i = 0; i < json_len(rows); i++) {
-        buf_adds(&b, v->rows++ ? ",\n" : "[\n");
+        json_row_begins(v, &b);
         json_write(&b, json_at(rows, i), JSON_COMPACT);
-        if (b.n > 1 << 16)
-            cli_print(&b);
     }
     cli_print(&b);
 }
@@ -438,18 +470,17 @@ void view_page(struct view_pages *v, const struct json *rows, const struct colum
         csv_page(v, rows, cols, n);
 }
 
-void view_page_text(struct view_pages *v, struct str array)
+void view_page_text(void *pages, struct str array)
 {
+    struct view_pages *v = pages;
     AUTO(json_in) struct json_in in = {.text = array};
     struct str one;
     AUTO(buf) struct buf b = {0};
 
     json_in_next(&in); /* its [ */
     while (json_in_raw(&in, &one) == 1) {
-        buf_adds(&b, v->rows++ ? ",\n" : "[\n");
+        json_row_begins(v, &b);
         buf_add(&b, one.p, one.n);
-        if (b.n > 1 << 16)
-            cli_print(&b);
     }
     cli_print(&b);
 }

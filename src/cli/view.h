@@ -7,17 +7,24 @@
 
 enum cell_kind {
     CELL_TEXT,
-    CELL_NUMBER,
     CELL_STATE,
+    CELL_PARAMS,     /* "lr=0.1 depth=3"; a text as it is */
+    CELL_COMMAND,    /* as a line a shell would take */
+    CELL_YES,        /* "yes" or empty */
+    CELL_DEVICE,     /* state of a GPU; empty before it was seen */
+    CELL_PERCENT,    /* "87%" */
+    CELL_POWER,      /* watts: "250W" */
+    CELL_KNOWN_SIZE, /* "?/8.0G": `key` of `of`, which may both be unknown */
+    CELL_GPU_JOBS,   /* of a GPU: "12 1.5G/2.0G, 14 ?/all, 2 of other users" */
+    /* These and those above are aligned to the left, the others to the right. */
+    CELL_LEFT_LAST = CELL_GPU_JOBS,
+    CELL_NUMBER,
     CELL_EXIT,     /* exit code; dim when 0 */
     CELL_RUNTIME,  /* of a job: its duration, or how long it has run */
     CELL_DURATION, /* milliseconds */
     CELL_AGE,      /* a time: how long ago */
     CELL_SIZE,     /* bytes; empty for 0 */
-    CELL_PARAMS,   /* "lr=0.1 depth=3"; a text as it is */
-    CELL_COMMAND,  /* as a line a shell would take */
     CELL_NEXT,     /* the first of a list of times: "14:05" */
-    CELL_YES,      /* "yes" or empty */
     CELL_SHARE,    /* "3/8": key of `of` */
     /* The same with sizes: "1.5G/8.0G". */
     CELL_SHARE_SIZE,
@@ -57,18 +64,23 @@ struct view_pages {
 /* Pages are written to stdout at once.  `rows` of the struct is 0 until the first page was written.
  */
 void view_page(struct view_pages *v, const struct json *rows, const struct column *cols, size_t n);
-void view_page_text(struct view_pages *v, struct str array); /* json only */
+void view_page_text(void *pages, struct str array); /* json only; pages: struct view_pages */
 void view_pages_end(struct view_pages *v);
 
 /* One line of a page about one thing.  A line without a text is left out, so that the page shows
  * only what is known. */
 void view_line(struct buf *b, const struct cli *c, const char *label, struct str text);
+void view_linef(struct buf *b, const struct cli *c, const char *label, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
 
 enum { AGE_TEXT_MAX = 24, STAMP_TEXT_MAX = 32 };
 /* COLOUR_NONE for a word that is not a state of a job. */
 enum colour state_colour(struct str state);
-int64_t time_of(const struct json *j, const char *key); /* wall ms; 0 = null */
-int64_t time_in(const struct json *text);
+int64_t time_in(const struct json *text); /* wall ms; 0 = null */
+static inline int64_t time_of(const struct json *j, const char *key)
+{
+    return time_in(json_get(j, key));
+}
 void age_format(int64_t then_ms, int64_t now_ms, char out[AGE_TEXT_MAX]); /* "3m ago" */
 void stamp_format(int64_t wall_ms, char out[STAMP_TEXT_MAX]); /* local time, to the second */
 /* "14:05" today, "Nov 20 14:05" on other days, in local time. */
@@ -77,8 +89,14 @@ int64_t job_runtime(const struct json *job, int64_t now_ms); /* -1 = has not sta
 void params_format(struct buf *b, const struct json *params);
 /* The command as a line a shell would take. */
 void command_format(struct buf *b, const struct json *command);
-struct str text_of(const struct json *j, const char *key); /* "" when absent or not text */
-int64_t int_of(const struct json *j, const char *key);     /* 0 when absent */
+static inline struct str text_of(const struct json *j, const char *key)
+{
+    return json_get_str(j, key);
+}
+static inline int64_t int_of(const struct json *j, const char *key) /* 0 when absent */
+{
+    return json_int(json_get(j, key));
+}
 /* The job has ended and will not run again unless somebody retries it. */
 bool job_final(const struct json *job);
 /* What `berth run` and `berth wait` exit with: the job's own status; 128+signal. */
