@@ -93,8 +93,6 @@ int cli_open(struct cli *c, struct err *e); /* finds home and target; no traffic
 /* The client of a target that is a URL, with its token: c->http.  The token is that of
  * --token-file, else $BERTH_TOKEN, else, on loopback only, the home's own. */
 int cli_connect_url(struct cli *c, struct err *e);
-/* Does the URL name this machine by a loopback address or by "localhost"? */
-bool url_is_loopback(const char *url);
 /* One call; a status of 400 or more becomes the error.  *out is NULL for an empty body.  *out is
  * the caller's; out may be NULL.  body NULL = no body.  headers ends with NULL; NULL = none.  When
  * nobody answers, `unreachable` is called and the call is repeated, three tries in all. */

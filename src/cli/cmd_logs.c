@@ -3,7 +3,6 @@
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/follow.h"
-#include "cli/tail.h"
 #include "cli/view.h"
 #include <poll.h>
 #include <stdio.h>
@@ -22,32 +21,27 @@ static const struct opt logs_own[] = {
     {"stderr", 0, OPT_FLAG, NULL, LOGS(err), "standard error of a job with split output"},
     {"run", 'r', OPT_INT, "N", LOGS(run), "output of run N (default: the last run)"},
 };
-static const struct opt_group logs_group = {"Output", logs_own, ARRAY_SIZE(logs_own), false};
+static const struct opt_group logs_group = OPT_GROUP("Output", logs_own);
 
-/* Prints the last lines of what there is; *at: where the rest will begin.  The text is held in
+/* Prints the last lines of what there is; f->at: where the rest will begin.  The text is held in
  * memory before it is printed, at most TAIL_MAX bytes. */
-static int print_tail(struct cli *c, const struct follow_log *f, int64_t lines, int64_t *at,
-                      struct err *e)
+static int print_tail(struct cli *c, struct follow_log *f, int64_t lines, struct err *e)
 {
-    AUTO(buf) struct buf text = {0};
+    AUTO(buf) struct buf text = {.max = TAIL_MAX};
+    int rc = log_tail(c, f, lines, &text, &f->at, e);
 
-    buf_init(&text, TAIL_MAX);
-    if (log_tail(c, f, lines, &text, at, e) < 0)
-        return -1;
     cli_print(&text);
-    return 0;
+    return rc;
 }
 
 /* Follows through every run of the job: one that is tried again goes on here. */
 static int follow_runs(struct cli *c, struct follow_log *f, bool one_run, struct err *e)
 {
-    AUTO(buf) struct buf path = {0};
     uint64_t last = 0;
 
-    resource_path(&path, "jobs", f->ref, "");
     for (;;) {
         AUTO(json) struct json *job = NULL;
-        if (cli_get(c, path.p, &job, e) < 0)
+        if (resource_get(c, "jobs", f->ref, "", &job, e) < 0)
             return -1;
         int64_t attempt = int_of(job, "attempt"), number = int_of(job, "number");
         bool final = job_final(job);
@@ -77,13 +71,8 @@ static int follow_runs(struct cli *c, struct follow_log *f, bool one_run, struct
 /* Everything there is now.  A first question brings a daemon up when there is none. */
 static int print_whole(struct cli *c, struct follow_log *f, struct err *e)
 {
-    AUTO(buf) struct buf path = {0};
-    struct http_response r;
-
-    resource_path(&path, "jobs", f->ref, "");
-    if (cli_fetch(c, "GET", path.p, NULL, STR(""), &r, e) < 0)
+    if (resource_get(c, "jobs", f->ref, "", NULL, e) < 0)
         return -1;
-    http_response_done(&r);
     return follow_log(c->http, f, e);
 }
 
@@ -100,7 +89,7 @@ static int logs(struct cli *c, const void *opts, const struct operands *ops)
     int rc = 0;
 
     if (o->lines.set)
-        rc = print_tail(c, &f, o->lines.v, &f.at, &e);
+        rc = print_tail(c, &f, o->lines.v, &e);
     /* Nothing yet: following says whether there is such a job. */
     if (rc < 0 && o->follow && e.code == ERR_NOT_FOUND && !o->run.set)
         rc = 0;
@@ -112,8 +101,7 @@ static int logs(struct cli *c, const void *opts, const struct operands *ops)
 }
 
 const struct command cmd_logs = {
-    USAGE(SECTION_LOOK, "logs", "[OPTION…] JOB"),
-    .summary = "print the output of a job",
+    BERTH_COMMAND(SECTION_LOOK, "logs", "[OPTION…] JOB", logs, "print the output of a job"),
     OPTIONS(struct logs_opts, &logs_group, &common_group),
     .examples = EXAMPLES(
         {"berth logs 42", "all output of job 42's last run"},
@@ -122,5 +110,4 @@ const struct command cmd_logs = {
         {"berth logs --run 1 42", "output of the first run of a job that was tried again"},
         {"berth logs --stderr 42", "standard error, of a job submitted with --split-output"}),
     OPERANDS("job", 1, 1, COMPLETE_JOB),
-    .run = logs,
 };

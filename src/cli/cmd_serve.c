@@ -9,11 +9,11 @@
 #include "base/util.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
-#include "cli/listen_addr.h"
 #include "core/schedule.h"
 #include "core/study.h"
 #include "host/host.h"
 #include "host/part.h"
+#include "io/address.h"
 #include "io/loop.h"
 #include "model/spec.h"
 #include <errno.h>
@@ -81,7 +81,7 @@ static const struct opt own_opts[] = {
     {"idle", 0, OPT_DURATION, "TIME", SERVE(idle),
      "with --auto: exit after being idle this long (default 10m)"},
 };
-static const struct opt_group own_group = {"Daemon", own_opts, ARRAY_SIZE(own_opts), false};
+static const struct opt_group own_group = OPT_GROUP("Daemon", own_opts);
 static const struct opt gpu_opts[] = {
     {"gpu-exclude", 0, OPT_TEXT, "LIST", SERVE(gpu.exclude),
      "GPUs that jobs may not use, by number or UUID, separated by commas"},
@@ -104,7 +104,7 @@ static const struct opt gpu_opts[] = {
     {"gpu-time-scale", 0, OPT_INT, "N", SERVE(gpu.scale),
      "for tests: the GPU planner counts one second as N seconds"},
 };
-static const struct opt_group gpu_group = {"GPUs", gpu_opts, ARRAY_SIZE(gpu_opts), false};
+static const struct opt_group gpu_group = OPT_GROUP("GPUs", gpu_opts);
 /* idle_since is when the daemon was first seen without work; it counts for --auto only. */
 struct serving {
     struct loop *loop;
@@ -123,9 +123,8 @@ static void serve_on_stop(void *arg)
 }
 
 /* SIGHUP: the daemon must survive the end of the terminal that started it. */
-static void on_nothing(void *arg)
+static void on_nothing(void *arg UNUSED)
 {
-    (void)arg;
 }
 
 /* --auto: a daemon that a command started exits when it has had no jobs, no schedules, no messages
@@ -235,10 +234,9 @@ static int port_range(const char *text, struct host_conf *conf, struct err *e)
 /* How GPUs are given out; what was not said is left to the planner. */
 static int gpu_options(const struct serve_opts *o, struct host_conf *conf, struct err *e)
 {
-    if (o->gpu.share.set && (o->gpu.share.v < 1 || o->gpu.share.v > GPU_SHARE_MAX))
-        return err_set(e, ERR_INVALID, "--gpu-share must be between 1 and %d", GPU_SHARE_MAX);
-    if (o->gpu.scale.set && (o->gpu.scale.v < 1 || o->gpu.scale.v > 1000000))
-        return err_set(e, ERR_INVALID, "--gpu-time-scale must be between 1 and 1000000");
+    if (opt_range(&o->gpu.share, "--gpu-share", 1, GPU_SHARE_MAX, e) < 0 ||
+        opt_range(&o->gpu.scale, "--gpu-time-scale", 1, 1000000, e) < 0)
+        return -1;
     conf->gpu = (struct gpu_conf){
         .objective = o->gpu.objective && strcmp(o->gpu.objective, "tardiness") == 0 ? GPU_TARDINESS
                                                                                     : GPU_JCT,
@@ -259,17 +257,15 @@ static int check_options(const struct serve_opts *o, struct err *e)
         return err_set(e, ERR_INVALID, "--tls-cert and --tls-key must be given together");
     if (o->tls_cert && !o->listen)
         return err_set(e, ERR_INVALID, "--tls-cert needs --listen ADDR:PORT");
-    if (o->slots.set && (o->slots.v < 1 || o->slots.v > 100000))
-        return err_set(e, ERR_INVALID, "--slots must be between 1 and 100000");
-    if (o->user_limit.set && (o->user_limit.v < 1 || o->user_limit.v > 100000))
-        return err_set(e, ERR_INVALID, "--user-limit must be between 1 and 100000");
-    if (o->gpus.set && (o->gpus.v < 0 || o->gpus.v > GPU_SET_MAX))
-        return err_set(e, ERR_INVALID, "--gpus must be between 0 and %d", GPU_SET_MAX);
-    return 0;
+    return opt_range(&o->slots, "--slots", 1, 100000, e) < 0 ||
+                   opt_range(&o->user_limit, "--user-limit", 1, 100000, e) < 0 ||
+                   opt_range(&o->gpus, "--gpus", 0, GPU_SET_MAX, e) < 0
+               ? -1
+               : 0;
 }
 
 /* conf borrows its texts from argv, from c and from `addr`, which live until the daemon ends. */
-static int serve(struct cli *c, const void *opts, const struct operands *ops)
+static int serve(struct cli *c, const void *opts, const struct operands *ops UNUSED)
 {
     const struct serve_opts *o = opts;
     enum log_level level = LOG_INFO_;
@@ -277,7 +273,6 @@ static int serve(struct cli *c, const void *opts, const struct operands *ops)
     AUTO_FREE struct host_setting *settings = NULL;
     struct err e = {0};
 
-    (void)ops;
     if (cli_find_home(c, o->whole_machine, &e) < 0)
         return cli_fail(&e);
     struct host_conf conf = {.home = c->home,
@@ -313,8 +308,8 @@ static int serve(struct cli *c, const void *opts, const struct operands *ops)
 }
 
 const struct command cmd_serve = {
-    USAGE(SECTION_DAEMON, "serve", "[OPTION…]"),
-    .summary = "run the daemon: jobs keep running when you log out",
+    BERTH_COMMAND(SECTION_DAEMON, "serve", "[OPTION…]", serve,
+                  "run the daemon: jobs keep running when you log out"),
     .description =
         "Runs in the foreground until SIGTERM or SIGINT. Jobs are not children of the daemon: they "
         "keep running when the daemon stops or is killed, and the next daemon records their "
@@ -328,5 +323,4 @@ const struct command cmd_serve = {
         {"berth serve --listen :8642", "also over TCP on loopback, with the token in the home"},
         {"berth serve --listen 0.0.0.0:8642 --tls-cert c.pem --tls-key k.pem", "for the network"},
         {"berth serve --system", "one daemon for all users of the machine (as root)"}),
-    .run = serve,
 };

@@ -8,8 +8,8 @@
 #include "cli/commands.h"
 #include "cli/list.h"
 #include "cli/top.h"
-#include "cli/tty.h"
 #include "cli/view.h"
+#include "io/tty.h"
 #include <stdio.h>
 
 enum { ASK_EVERY_MS = 1000, LOG_TAIL = 64 << 10, SHOWN = 200, FILTER_MAX = 400 };
@@ -33,21 +33,12 @@ struct top {
 /* Without a sort order the list has three parts: running, queued, finished. */
 static int ask_rows(struct top *t, struct json *rows, struct err *e)
 {
-    struct list_query parts[] = {
-        {t->filter, "running,starting,stopping", "id", SHOWN},
-        {t->filter, "queued,held", "id", SHOWN},
-        {t->filter, "succeeded,failed,cancelled,lost", "-ended", SHOWN},
-    };
-    struct list_query sorted = {t->filter, NULL, sorts[t->sort], SHOWN};
+    static const int64_t limits[] = {SHOWN, SHOWN, SHOWN};
+    const char *filter = t->filter[0] ? t->filter : NULL;
+    struct list_query sorted = {filter, NULL, sorts[t->sort], SHOWN};
 
-    if (!t->filter[0])
-        parts[0].filter = parts[1].filter = parts[2].filter = sorted.filter = NULL;
-    if (sorts[t->sort])
-        return list_jobs(t->c, &sorted, rows, NULL, e);
-    for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
-        if (list_jobs(t->c, &parts[i], rows, NULL, e) < 0)
-            return -1;
-    return 0;
+    return sorts[t->sort] ? list_jobs(t->c, &sorted, rows, NULL, e)
+                          : list_overview(t->c, filter, limits, rows, e);
 }
 
 /* 0 when the list is empty. */
@@ -67,11 +58,11 @@ static void keep_selected(struct top *t, int64_t job)
 /* A job without output usually waits: the planner's reason says more than "not found". */
 static void say_why_none(struct top *t, const struct err *refusal)
 {
-    AUTO_FREE char *path = xasprintf("/v1/jobs/%lld/explain", (long long)t->m.log_job);
     AUTO(json) struct json *j = NULL;
     struct err e = {0};
 
-    if (cli_get(t->c, path, &j, &e) == 0 && text_of(j, "text").n)
+    if (cli_getf(t->c, &j, &e, "/v1/jobs/%lld/explain", (long long)t->m.log_job) == 0 &&
+        text_of(j, "text").n)
         buf_addf(&t->log, "no output yet: " STR_FMT "\n", STR_ARG(text_of(j, "text")));
     else
         buf_addf(&t->log, "%s\n", refusal->text);
@@ -135,48 +126,36 @@ static void top_act(struct top *t)
                  t->ask == 'c' ? "stopping" : "queued again");
 }
 
+/* The selected row after this key. */
+static int64_t top_moved(const struct top *t, int key)
+{
+    int64_t at = t->m.selected, page = (int64_t)t->c->out.height - 7,
+            last = (int64_t)json_len(t->rows) - 1;
+    const struct {
+        int key, letter;
+        int64_t to;
+    } moves[] = {{KEY_UP, 'k', at - 1},
+                 {KEY_DOWN, 'j', at + 1},
+                 {KEY_PAGE_UP, KEY_PAGE_UP, at - page},
+                 {KEY_PAGE_DOWN, KEY_PAGE_DOWN, at + page},
+                 {KEY_HOME, 'g', 0},
+                 {KEY_END, 'G', last}};
+
+    for (size_t i = 0; i < ARRAY_SIZE(moves); i++)
+        if (key == moves[i].key || key == moves[i].letter)
+            at = moves[i].to;
+    return MAX(0, MIN(at, last));
+}
+
 static void key_in_list(struct top *t, int key)
 {
     t->message[0] = 0;
-    switch (key) {
-    case 'q':
-    case KEY_ESCAPE:
-        t->over = true;
-        break;
-    case KEY_UP:
-    case 'k':
-        t->m.selected--;
-        break;
-    case KEY_DOWN:
-    case 'j':
-        t->m.selected++;
-        break;
-    case KEY_PAGE_UP:
-        t->m.selected -= (int64_t)t->c->out.height - 7;
-        break;
-    case KEY_PAGE_DOWN:
-        t->m.selected += (int64_t)t->c->out.height - 7;
-        break;
-    case KEY_HOME:
-    case 'g':
-        t->m.selected = 0;
-        break;
-    case KEY_END:
-    case 'G':
-        t->m.selected = (int64_t)json_len(t->rows) - 1;
-        break;
-    case '/':
-        t->m.mode = TOP_FILTER;
-        break;
-    case 's':
+    t->m.selected = top_moved(t, key);
+    t->over = key == 'q' || key == KEY_ESCAPE;
+    if (key == '/' || key == 'h' || key == '?')
+        t->m.mode = key == '/' ? TOP_FILTER : TOP_HELP;
+    if (key == 's')
         t->sort = (t->sort + 1) % ARRAY_SIZE(sorts);
-        break;
-    case 'h':
-    case '?':
-        t->m.mode = TOP_HELP;
-        break;
-    }
-    t->m.selected = MAX(0, MIN(t->m.selected, (int64_t)json_len(t->rows) - 1));
     if (!json_len(t->rows))
         return;
     if (key == 'l' || key == KEY_ENTER) {
@@ -272,17 +251,15 @@ static void loop(struct top *t)
     }
 }
 
-static int top_run(struct cli *c, const void *opts, const struct operands *ops)
+static int top_run(struct cli *c, const void *opts UNUSED, const struct operands *ops)
 {
     struct top t = {.c = c};
     AUTO(json) struct json *meta = NULL;
     struct err e = {0};
 
-    (void)opts;
-    if (!c->out.is_tty || !isatty(STDIN_FILENO)) {
-        cli_say("berth top needs a terminal; use berth ls, or berth ls -o json in scripts");
-        return err_exit_code(ERR_INVALID);
-    }
+    if (!c->out.is_tty || !isatty(STDIN_FILENO))
+        return cli_refuse(
+            "berth top needs a terminal; use berth ls, or berth ls -o json in scripts");
     AUTO_FREE char *filter = filter_text(ops);
     snprintf(t.filter, sizeof(t.filter), "%s", filter ? filter : "");
     t.m.version = c->program->version;
@@ -303,13 +280,12 @@ static int top_run(struct cli *c, const void *opts, const struct operands *ops)
 }
 
 const struct command cmd_top = {
-    USAGE(SECTION_LOOK, "top", "[OPTION…] [FILTER…]"),
-    .summary = "watch the queue live on the whole terminal",
+    BERTH_COMMAND(SECTION_LOOK, "top", "[OPTION…] [FILTER…]", top_run,
+                  "watch the queue live on the whole terminal"),
     .description = "Keys: arrows or j k choose, l shows output, c cancels, r retries, / filters, s "
                    "changes the order, q quits.",
     .groups = OPTION_GROUPS(&common_group),
     .examples = EXAMPLES({"berth top", "running, queued and finished jobs, live; ? shows the keys"},
                          {"berth top 'project:mnist'", "only jobs that match a filter"}),
     OPERANDS("filter", 0, SIZE_MAX, COMPLETE_NONE),
-    .run = top_run,
 };

@@ -2,29 +2,9 @@
 #include "base/file.h"
 #include "base/util.h"
 #include "cli/cli.h"
-#include <arpa/inet.h>
-#include <strings.h>
+#include "io/address.h"
 
 enum { TOKEN_MAX = 4096 };
-
-/* Guards the home's token: no other machine gets it without --token-file or $BERTH_TOKEN. */
-bool url_is_loopback(const char *url)
-{
-    const char *host = strstr(url, "://");
-    struct in_addr v4;
-
-    if (!host)
-        return false;
-    host += 3;
-    size_t n = host[0] == '[' ? strcspn(host, "]/?#") + 1 : strcspn(host, ":/?#");
-    /* What stands before an '@' is a user's name, and the host comes behind it. */
-    if (memchr(host, '@', strcspn(host, "/?#")))
-        return false;
-    AUTO_FREE char *text = xstrndup(host, n);
-    if (!strcasecmp(text, "localhost") || !strcmp(text, "[::1]"))
-        return true;
-    return inet_pton(AF_INET, text, &v4) == 1 && ntohl(v4.s_addr) >> 24 == 127;
-}
 
 /* Yours; NULL when there is none.  The home's own token is sent to daemons on this machine only. */
 static int url_token(struct cli *c, char **out, struct err *e)

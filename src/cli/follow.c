@@ -20,6 +20,7 @@
 /* A batch is asked for after 20 ms first and every 250 ms later.  124 is the status of timeout(1).
  */
 enum { NAP_MS = 20, BATCH_MS = 250, EXIT_TIMEOUT = 124, PATH_BYTES = 1 << 16 };
+enum { TAIL_FIRST = 64 << 10, TAIL_MAX = 64 << 20 };
 
 static bool tells_of_end(struct str kind)
 {
@@ -58,15 +59,13 @@ int follow_news(struct cli *c, int64_t number, bool start_too, uint64_t *last, s
 
 int follow_end(struct cli *c, const char *ref, struct json **out, struct err *e)
 {
-    AUTO(buf) struct buf path = {0};
     uint64_t last = 0;
     /* Scripts are not told that the command waits. */
     bool said = !c->err.is_tty;
 
-    resource_path(&path, "jobs", ref, "");
     for (;;) {
         struct json *job = NULL;
-        if (cli_get(c, path.p, &job, e) < 0)
+        if (resource_get(c, "jobs", ref, "", &job, e) < 0)
             return -1;
         if (job_final(job)) {
             *out = job;
@@ -111,11 +110,10 @@ int follow_batch(struct cli *c, const char *batch, int *out_status, struct err *
 
 /* A signal handler, so that the deadline also holds while a call to the daemon blocks.  It may use
  * async-signal-safe functions only. */
-static void on_alarm(int signo)
+static void on_alarm(int signo UNUSED)
 {
     static const char text[] = "berth: timed out; the jobs have not ended and keep running\n";
 
-    (void)signo;
     (void)!write(STDERR_FILENO, text, sizeof(text) - 1);
     _exit(EXIT_TIMEOUT);
 }
@@ -188,7 +186,9 @@ static bool on_bytes(void *arg, struct str piece)
     return true;
 }
 
-void log_path(struct buf *path, const struct follow_log *f)
+/* The path of its log; `path` is made fresh.  A followed log takes the offset as a parameter;
+ * otherwise a Range header has it. */
+static void log_path(struct buf *path, const struct follow_log *f)
 {
     resource_path(path, "jobs", f->ref, "/logs");
     query_add(path, "stream", f->err_file ? "err" : "out");
@@ -220,4 +220,63 @@ int follow_log(struct http_client *http, struct follow_log *f, struct err *e)
     }
     http_response_done(&refusal);
     return rc;
+}
+
+/* ---- the end of a log without the rest of it: larger and larger pieces are asked for ---- */
+
+/* Where the last n lines of text begin; false when they begin before it. */
+static bool lines_start(struct str text, int64_t n, size_t *out)
+{
+    size_t i = text.n;
+
+    if (i && text.p[i - 1] == '\n')
+        i--;
+    for (; i > 0; i--)
+        if (text.p[i - 1] == '\n' && --n == 0) {
+            *out = i;
+            return true;
+        }
+    *out = 0;
+    return false;
+}
+
+/* The last `want` bytes.  A file without any has no such range: then it is asked for whole. */
+static int fetch_tail(struct cli *c, const struct follow_log *f, size_t want,
+                      struct http_response *out, struct err *e)
+{
+    const struct follow_log whole = {.ref = f->ref, .run = f->run, .err_file = f->err_file};
+    AUTO(buf) struct buf path = {0};
+    char range[64];
+    const char *headers[] = {range, NULL};
+
+    log_path(&path, &whole);
+    snprintf(range, sizeof(range), "Range: bytes=-%zu", want);
+    if (cli_fetch(c, "GET", path.p, headers, STR(""), out, e) == 0)
+        return 0;
+    return e->code == ERR_INVALID ? cli_fetch(c, "GET", path.p, NULL, STR(""), out, e) : -1;
+}
+
+/* *at comes from Content-Range: the log may have grown since, and those bytes follow later. */
+int log_tail(struct cli *c, const struct follow_log *f, int64_t lines, struct buf *out, int64_t *at,
+             struct err *e)
+{
+    for (size_t want = TAIL_FIRST;; want *= 4) {
+        long long first = 0, last = -1;
+        struct http_response r;
+        size_t start;
+
+        if (fetch_tail(c, f, want, &r, e) < 0)
+            return -1;
+        bool enough = lines_start(buf_str(&r.body), lines, &start);
+        if (!enough && r.body.n >= want && want < TAIL_MAX) {
+            http_response_done(&r);
+            continue;
+        }
+        bool part = sscanf(r.content_range, "bytes %lld-%lld", &first, &last) == 2;
+        *at = part ? last + 1 : (int64_t)r.body.n;
+        if (lines > 0)
+            buf_add(out, r.body.p + start, r.body.n - start);
+        http_response_done(&r);
+        return 0;
+    }
 }

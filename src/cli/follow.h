@@ -33,6 +33,7 @@ struct follow_log {
     char last;   /* the last byte that was written; 0 = none */
 };
 int follow_log(struct http_client *http, struct follow_log *f, struct err *e);
-/* The path of its log; `path` is made fresh.  A followed log takes the offset as a parameter;
- * otherwise a Range header has it. */
-void log_path(struct buf *path, const struct follow_log *f);
+/* The last `lines` lines of what there is now into `out`; *at: where the rest will begin.  Reads
+ * f->ref, f->run and f->err_file only.  Asks for at most 64 MiB of the end of the log. */
+int log_tail(struct cli *c, const struct follow_log *f, int64_t lines, struct buf *out, int64_t *at,
+             struct err *e);

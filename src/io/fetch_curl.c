@@ -10,6 +10,7 @@
  * would buffer 32 MB for a stream that is paused.
  */
 #include "base/util.h"
+#include "io/address.h"
 #include "io/fetch_priv.h"
 #include <dlfcn.h>
 #include <errno.h>
@@ -386,15 +387,6 @@ static void curl_prepare(struct fetch *x, const struct http_request *q)
         curl_add_line(c, xstrdup(*h));
 }
 
-/* A proxy from the environment cannot reach this host's own loopback. */
-static bool url_is_loopback(const char *url)
-{
-    const char *host = strstr(url, "://") + 3;
-
-    return strncmp(host, "127.", 4) == 0 || strncmp(host, "[::1]", 5) == 0 ||
-           strncmp(host, "localhost", 9) == 0;
-}
-
 static void curl_set_body(struct curl_fetch *c, struct fetch *x)
 {
     void *h = c->easy;
@@ -442,7 +434,7 @@ static void curl_set_options(struct fetch *x)
      * too, and libcurl would read all of them again for each connection (30 ms). */
     curl.easy_setopt(h, OPT_CAPATH, NULL);
     if (url_is_loopback(c->url))
-        curl.easy_setopt(h, OPT_PROXY, ""); /* whatever http_proxy says */
+        curl.easy_setopt(h, OPT_PROXY, ""); /* a proxy cannot reach this host's own loopback */
     if (!c->repeatable) {
         /* libcurl sends any request again when a kept connection was closed: so none is used. */
         curl.easy_setopt(h, OPT_FRESH_CONNECT, 1L);

@@ -6,7 +6,6 @@
 #include "base/util.h"
 #include "base/vec.h"
 #include "cli/follow.h"
-#include "cli/tail.h"
 #include "cli/view.h"
 #include "dialect/gpu/cmd.h"
 #include <poll.h>

@@ -1,8 +1,8 @@
 /* serve.c - options the GPU scheduler adds to `berth serve` */
 #include "dialect/gpu/serve.h"
 #include "base/util.h"
-#include "cli/listen_addr.h"
 #include "dialect/gpu/dialect_priv.h"
+#include "io/address.h"
 #include "model/spec.h"
 
 enum { LOG_LIMIT_BYTES = 1 << 30 }; /* without --gpu-log-limit */

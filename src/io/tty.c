@@ -3,10 +3,9 @@
  * Owns: raw mode, the alternate screen, the decoding of keys.  There is one terminal, hence one
  * static state.  Signals write a byte to a pipe that is polled together with the keyboard.
  */
-#include "cli/tty.h"
+#include "io/tty.h"
 #include "base/file.h"
 #include "base/util.h"
-#include "cli/cli.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>

@@ -1,4 +1,4 @@
-/* test_connect_url.c - which daemons are shown the token of the home */
+/* test_address.c - which URLs name this machine */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,7 +6,7 @@
 #include <cmocka.h>
 
 #include "base/util.h"
-#include "cli/cli.h"
+#include "io/address.h"
 
 static void test_this_machine(void **state)
 {

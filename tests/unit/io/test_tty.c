@@ -5,7 +5,7 @@
 
 #include <cmocka.h>
 
-#include "cli/tty.h"
+#include "io/tty.h"
 
 static void key_is(const char *bytes, int want, size_t want_used)
 {

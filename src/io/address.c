@@ -1,8 +1,11 @@
-/* listen_addr.c - addresses to listen on, as options have them */
-#include "cli/listen_addr.h"
+/* address.c - addresses to listen on, as options have them; URLs of this machine */
+#include "io/address.h"
 #include "base/str.h"
+#include "base/util.h"
+#include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 int listen_addr_parse(const char *option, const char *text, char *addr, size_t addr_size, int *port,
                       struct err *e)
@@ -23,4 +26,22 @@ int listen_addr_parse(const char *option, const char *text, char *addr, size_t a
     snprintf(addr, addr_size, STR_FMT, STR_ARG(host));
     *port = (int)n;
     return 0;
+}
+
+bool url_is_loopback(const char *url)
+{
+    const char *host = strstr(url, "://");
+    struct in_addr v4;
+
+    if (!host)
+        return false;
+    host += 3;
+    size_t n = host[0] == '[' ? strcspn(host, "]/?#") + 1 : strcspn(host, ":/?#");
+    /* What stands before an '@' is a user's name, and the host comes behind it. */
+    if (memchr(host, '@', strcspn(host, "/?#")))
+        return false;
+    AUTO_FREE char *text = xstrndup(host, n);
+    if (!strcasecmp(text, "localhost") || !strcmp(text, "[::1]"))
+        return true;
+    return inet_pton(AF_INET, text, &v4) == 1 && ntohl(v4.s_addr) >> 24 == 127;
 }
