@@ -22,8 +22,7 @@ static const struct opt own_opts[] = {
      "time zone of the times: Europe/Paris (default: local time of the daemon)"},
     {"overlap", 0, OPT_CHOICE, "RULE", CRON(overlap),
      "when the last job has not ended: skip this time (default), queue the new job all the same, "
-     "or "
-     "replace the last job",
+     "or replace the last job",
      COMPLETE_CHOICES, "skip|queue|replace"},
     {"catch-up", 0, OPT_CHOICE, "RULE", CRON(catch_up),
      "times at which no daemon ran: one run for the latest (default), for all, or for none",
@@ -31,7 +30,7 @@ static const struct opt own_opts[] = {
     {"paused", 0, OPT_FLAG, NULL, CRON(paused), "add the schedule without starting it"},
     {"owner", 0, OPT_TEXT, "USER", CRON(owner), "schedule of another user (admins)"},
 };
-static const struct opt_group own_group = {"Schedule", own_opts, ARRAY_SIZE(own_opts), false};
+static const struct opt_group own_group = OPT_GROUP("Schedule", own_opts);
 
 /* ---- add ---- */
 
@@ -46,11 +45,7 @@ static struct json *cron_body_take(const struct cron_opts *o, const struct opera
     json_set_take(body, "job", spec);
     json_set_str(body, "name", ops->p[1]);
     json_set_str(body, "cron", ops->p[2]);
-    json_set_str(body, "timezone", o->timezone);
-    json_set_str(body, "overlap", o->overlap);
-    json_set_str(body, "catch_up", o->catch_up);
-    if (o->paused)
-        json_set_take(body, "paused", json_new_bool(true));
+    opt_put_json(body, OPTION_GROUPS(&own_group), o, "timezone|overlap|catch-up|paused");
     return body;
 }
 
@@ -167,19 +162,17 @@ static int cron(struct cli *c, const void *opts, const struct operands *ops)
 }
 
 const struct command cmd_cron = {
-    USAGE(SECTION_RUN, "cron",
-          "add NAME TIMES [OPTION…] -- COMMAND…\n[ls]\n"
-          "show|next|pause|resume|run|rm NAME…"),
-    .summary = "submit a job again and again, at times as in cron",
+    BERTH_COMMAND(SECTION_RUN, "cron",
+                  "add NAME TIMES [OPTION…] -- COMMAND…\n[ls]\nshow|next|pause|resume|run|rm NAME…",
+                  cron, "submit a job again and again, at times as in cron"),
     .description =
         "TIMES are the five fields of cron: minute, hour, day, month, day of the week (0 and 7 are "
         "Sunday), or @hourly, @daily, @weekly, @monthly. The job is the one that berth submit "
-        "would "
-        "send now, with this environment and directory; the schedule keeps both. berth ls "
-        "cron:NAME lists the jobs of a schedule.\n\nEach time "
-        "submits its job once, also when the daemon is killed. A daemon must run at that time: one "
-        "that a command started stays while there are schedules, but only a service starts it "
-        "after a reboot. A clock that is set back repeats nothing.",
+        "would send now, with this environment and directory; the schedule keeps both. berth ls "
+        "cron:NAME lists the jobs of a schedule.\n\nEach time submits its job once, also when the "
+        "daemon is killed. A daemon must run at that time: one that a command started stays while "
+        "there are schedules, but only a service starts it after a reboot. A clock that is set "
+        "back repeats nothing.",
     OPTIONS(struct cron_opts, &own_group, &job_group, &training_group, &output_group,
             &common_group),
     .examples = EXAMPLES(
@@ -194,5 +187,4 @@ const struct command cmd_cron = {
         {"berth cron pause nightly", "until berth cron resume nightly"}),
     OPERANDS("action", 0, SIZE_MAX, COMPLETE_CHOICES),
     .choices = "add|ls|show|next|pause|resume|run|rm",
-    .run = cron,
 };

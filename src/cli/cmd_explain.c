@@ -22,18 +22,15 @@ static void explain_text(struct buf *b, const struct json *j, const char *ref)
         buf_addf(b, "%lld job%s ahead of it\n", (long long)ahead, ahead == 1 ? " is" : "s are");
 }
 
-static int explain(struct cli *c, const void *opts, const struct operands *ops)
+static int explain(struct cli *c, const void *opts UNUSED, const struct operands *ops)
 {
     AUTO(buf) struct buf out = {0};
     AUTO(json) struct json *all = json_new_array();
     struct err e = {0};
 
-    (void)opts;
     for (size_t i = 0; i < ops->n; i++) {
-        AUTO(buf) struct buf path = {0};
         struct json *j = NULL;
-        resource_path(&path, "jobs", ops->p[i], "/explain");
-        if (cli_get(c, path.p, &j, &e) < 0) {
+        if (resource_get(c, "jobs", ops->p[i], "/explain", &j, &e) < 0) {
             cli_print(&out);
             return cli_fail(&e);
         }
@@ -47,11 +44,10 @@ static int explain(struct cli *c, const void *opts, const struct operands *ops)
     return 0;
 }
 const struct command cmd_explain = {
-    USAGE(SECTION_LOOK, "explain", "[OPTION…] JOB…"),
-    .summary = "show why a job is queued and what would let it start",
+    BERTH_COMMAND(SECTION_LOOK, "explain", "[OPTION…] JOB…", explain,
+                  "show why a job is queued and what would let it start"),
     .description = "The reason comes from the scheduler: the function that decides also explains.",
     .groups = OPTION_GROUPS(&output_group, &common_group),
     .examples = EXAMPLES({"berth explain 42", "why job 42 is queued, and what would let it start"}),
     OPERANDS("job", 1, SIZE_MAX, COMPLETE_JOB),
-    .run = explain,
 };

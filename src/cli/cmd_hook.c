@@ -25,8 +25,7 @@ static const struct opt hook_own_opts[] = {
     {"everyone", 0, OPT_FLAG, NULL, HOOK(everyone), "for the jobs of all users (admins)"},
     {"paused", 0, OPT_FLAG, NULL, HOOK(paused), "add the hook without starting it"},
 };
-static const struct opt_group hook_group = {"Hook", hook_own_opts, ARRAY_SIZE(hook_own_opts),
-                                            false};
+static const struct opt_group hook_group = OPT_GROUP("Hook", hook_own_opts);
 
 static const struct column hook_columns[] = {
     {"HOOK", "name", CELL_TEXT, true, NULL},
@@ -46,22 +45,16 @@ static int hook_add(struct cli *c, const struct hook_opts *o, const char *name, 
 {
     AUTO(json) struct json *body = json_new_object(), *reply = NULL;
     AUTO_FREE char *secret = NULL;
-    struct json *on = json_new_array();
     struct err e = {0};
     size_t n;
 
-    for (size_t i = 0; i < o->on.n; i++)
-        json_push_take(on, json_new_str(str_of(o->on.p[i])));
-    json_set_take(body, "on", on);
+    json_set_take(body, "on", json_new_words(o->on.p, o->on.n));
     if (o->secret_file && file_read_all(o->secret_file, SECRET_FILE_MAX, &secret, &n, &e) < 0)
         return cli_fail(&e);
     json_set_str(body, "name", name);
     json_set_str(body, "do", action);
-    json_set_str(body, "scope", o->scope);
-    json_set_str(body, "filter", o->filter);
     json_set_str(body, "secret", secret);
-    json_set_take(body, "everyone", json_new_bool(o->everyone));
-    json_set_take(body, "paused", json_new_bool(o->paused));
+    opt_put_json(body, OPTION_GROUPS(&hook_group), o, "scope|filter|everyone|paused");
     if (cli_post(c, "/v1/hooks", body, &reply, &e) < 0)
         return cli_fail(&e);
     if (cli_json(c))
@@ -107,14 +100,13 @@ static int hook(struct cli *c, const void *opts, const struct operands *ops)
 }
 
 const struct command cmd_hook = {
-    USAGE(SECTION_CHANGE, "hook",
-          "[ls]\nadd NAME ACTION [OPTION…]\nshow|rm|test|pause|resume NAME…"),
-    .summary = "send a message or run a command when jobs end or fail",
+    BERTH_COMMAND(SECTION_CHANGE, "hook",
+                  "[ls]\nadd NAME ACTION [OPTION…]\nshow|rm|test|pause|resume NAME…", hook,
+                  "send a message or run a command when jobs end or fail"),
     .description =
         "ACTION is command:LINE, webhook:URL, mail:ADDRESS or slack:#CHANNEL. A message is "
         "repeated for a day until its receiver has accepted it; `berth hook ls` shows the last "
-        "error. For "
-        "single jobs and batches use --notify of berth submit and berth run.",
+        "error. For single jobs and batches use --notify of berth submit and berth run.",
     OPTIONS(struct hook_opts, &hook_group, &output_group, &common_group),
     .examples = EXAMPLES(
         {"berth hook add mine mail:ada@example.org --on failure", "mail for every job that fails"},
@@ -127,5 +119,4 @@ const struct command cmd_hook = {
         {"berth hook test team", "send a test message now"}, {"berth hook ls", "list all hooks"}),
     OPERANDS("action", 0, SIZE_MAX, COMPLETE_CHOICES),
     .choices = "ls|add|show|rm|test|pause|resume",
-    .run = hook,
 };

@@ -40,8 +40,7 @@ static const struct opt add_opts[] = {
     {"reserved", 0, OPT_FLAG, NULL, NODE(reserved), "run only jobs that name this node (--node)"},
     {"as", 0, OPT_LIST, "USER=LOGIN", NODE(as),
      "with berth serve --multi-user: jobs of USER run as LOGIN or LOGIN@HOST there; '%u': every "
-     "user "
-     "under their own name (default: only jobs of the owner run there)"},
+     "user under their own name (default: only jobs of the owner run there)"},
     {"set", 0, OPT_LIST, "KEY=VALUE", NODE(set),
      "another setting of the node, as in --set connect_timeout=30"},
     {"wait", 0, OPT_DURATION, "TIME", NODE(wait),
@@ -50,61 +49,29 @@ static const struct opt add_opts[] = {
      "add: keep a node that cannot be reached; rm: remove a node with running jobs, which are "
      "stopped and count as lost"},
 };
-static const struct opt_group add_group = {"Nodes", add_opts, ARRAY_SIZE(add_opts), false};
+static const struct opt_group add_group = OPT_GROUP("Nodes", add_opts);
 
 /* ---- add ---- */
-
-static void set_text(struct json *j, const char *key, const char *v)
-{
-    if (v)
-        json_set_str(j, key, v);
-}
-
-static void node_set_number(struct json *j, const char *key, struct opt_num v)
-{
-    if (v.set)
-        json_set_int(j, key, v.v);
-}
 
 /* *out is set in case of an error as well; the caller frees it.  Paths of files become absolute,
  * since the daemon opens them. */
 static int body_of(const struct node_opts *o, const char *url, struct json **out, struct err *e)
 {
+    const struct opt_group *const groups[] = {&add_group, NULL};
     struct json *j = json_new_object();
-    char here[4096];
 
-    json_set_str(j, "url", url);
-    set_text(j, "name", o->name);
-    node_set_number(j, "slots", o->slots);
-    node_set_number(j, "mem", o->mem);
-    node_set_number(j, "gpus", o->gpus);
-    set_text(j, "host_key", o->host_key);
-    if (o->cpus.set) {
-        AUTO_FREE char *milli = xasprintf("%lldm", (long long)o->cpus.v);
-        json_set_str(j, "cpus", milli);
-    }
-    if (o->accept_new)
-        json_set_take(j, "accept_new", json_new_bool(true));
-    if (o->reserved)
-        json_set_take(j, "reserved", json_new_bool(true));
-    if (o->as.n) {
-        struct json *list = json_new_array();
-        for (size_t i = 0; i < o->as.n; i++)
-            json_push_take(list, json_new_str(str_of(o->as.p[i])));
-        json_set_take(j, "as", list);
-    }
     *out = j;
+    json_set_str(j, "url", url);
+    opt_put_json(j, groups, o, "name|slots|mem|gpus|host-key|cpus|accept-new|reserved|as");
     /* The daemon checks these against the keys of the node's backend (backend/node_conf.c). */
     if (jobspec_add_options(j, "set", &o->set, false, e) < 0)
         return -1;
-    if (!o->identity && !o->known_hosts)
-        return 0;
-    if (!getcwd(here, sizeof(here)))
-        return err_sys(e, "cannot read the current directory");
-    AUTO_FREE char *identity = o->identity ? path_absolute(o->identity, here) : NULL;
-    AUTO_FREE char *known = o->known_hosts ? path_absolute(o->known_hosts, here) : NULL;
-    set_text(j, "identity", identity);
-    set_text(j, "known_hosts", known);
+    AUTO_FREE char *identity = o->identity ? path_from_here(o->identity) : NULL;
+    AUTO_FREE char *known = o->known_hosts ? path_from_here(o->known_hosts) : NULL;
+    if (identity)
+        json_set_str(j, "identity", identity);
+    if (known)
+        json_set_str(j, "known_hosts", known);
     return 0;
 }
 
@@ -128,14 +95,12 @@ static int wait_for(struct cli *c, const char *name, int64_t wait_ms, struct jso
                     struct err *e)
 {
     int64_t until = clock_mono(&clock_system) + wait_ms;
-    AUTO(buf) struct buf path = {0};
     bool said = false;
 
-    resource_path(&path, "nodes", name, "");
     for (;;) {
         json_free(*out);
         *out = NULL;
-        if (cli_get(c, path.p, out, e) < 0)
+        if (resource_get(c, "nodes", name, "", out, e) < 0)
             return -1;
         struct str why = text_of(*out, "trouble");
         if (!str_eq_c(text_of(*out, "state"), "away"))
@@ -212,8 +177,9 @@ static int node(struct cli *c, const void *opts, const struct operands *ops)
 }
 
 const struct command cmd_node = {
-    USAGE(SECTION_CHANGE, "node", "add URL [OPTION…]\nrm NAME [--force]\ndrain|undrain NAME"),
-    .summary = "add or remove machines that run jobs",
+    BERTH_COMMAND(SECTION_CHANGE, "node",
+                  "add URL [OPTION…]\nrm NAME [--force]\ndrain|undrain NAME", node,
+                  "add or remove machines that run jobs"),
     .description = "Berth connects with ssh and uses your ~/.ssh/config, keys and agent; nothing "
                    "has to be installed on the machine. Jobs keep running while the connection is "
                    "down. `berth nodes` lists all nodes.",
@@ -227,5 +193,4 @@ const struct command cmd_node = {
         {"berth node rm big", "remove the node"}),
     OPERANDS("action", 0, 2, COMPLETE_CHOICES),
     .choices = "add|rm|drain|undrain",
-    .run = node,
 };

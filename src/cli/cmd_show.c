@@ -12,33 +12,31 @@ enum { SPARK_CELLS = 24 };
 static void time_line(struct buf *b, const struct cli *c, const struct json *job, const char *key)
 {
     int64_t at = time_of(job, key);
-    char stamp[STAMP_TEXT_MAX], age[AGE_TEXT_MAX], text[80];
+    char stamp[STAMP_TEXT_MAX], age[AGE_TEXT_MAX];
 
     if (!at)
         return;
     stamp_format(at, stamp);
     age_format(at, clock_wall(&clock_system), age);
-    snprintf(text, sizeof(text), "%s (%s)", stamp, age);
-    view_line(b, c, key, str_of(text));
+    view_linef(b, c, key, "%s (%s)", stamp, age);
 }
 
 static void head(struct buf *b, const struct cli *c, const struct json *job)
 {
-    struct str state = text_of(job, "state");
     char text[400];
 
     job_outcome_text(job, text, sizeof(text));
-    buf_addf(b, "%sjob %lld  " STR_FMT "%s  ", c->out.colour ? colour_start(COLOUR_BOLD) : "",
-             (long long)int_of(job, "number"), STR_ARG(text_of(job, "name")),
-             c->out.colour ? colour_end() : "");
-    buf_addf(b, "%s%s%s\n", c->out.colour ? colour_start(state_colour(state)) : "", text,
-             c->out.colour ? colour_end() : "");
+    colour_addf(b, c->out.colour, COLOUR_BOLD, "job %lld  " STR_FMT,
+                (long long)int_of(job, "number"), STR_ARG(text_of(job, "name")));
+    buf_adds(b, "  ");
+    colour_addf(b, c->out.colour, state_colour(text_of(job, "state")), "%s", text);
+    buf_addc(b, '\n');
     view_line(b, c, "id", text_of(job, "id"));
 }
 
 static void needs_line(struct buf *b, const struct cli *c, const struct json *job)
 {
-    double cpus = json_get(job, "cpus") ? json_real(json_get(job, "cpus")) : 0;
+    double cpus = json_real(json_get(job, "cpus"));
     int64_t mem = int_of(job, "mem_bytes"), gpus = int_of(job, "gpus");
     char size[UNIT_TEXT_MAX];
     AUTO(buf) struct buf t = {0};
@@ -58,34 +56,32 @@ static void needs_line(struct buf *b, const struct cli *c, const struct json *jo
  * none. */
 static void used_line(struct buf *b, const struct cli *c, const struct json *job)
 {
-    int64_t ran = job_runtime(job, clock_wall(&clock_system));
-    char time[UNIT_TEXT_MAX], cpu[UNIT_TEXT_MAX], mem[UNIT_TEXT_MAX], text[120];
+    int64_t ran = job_runtime(job, clock_wall(&clock_system)), rss = int_of(job, "max_rss_bytes");
+    char time[UNIT_TEXT_MAX], cpu[UNIT_TEXT_MAX], mem[UNIT_TEXT_MAX];
 
     if (ran < 0)
         return;
     duration_format(ran, time);
     duration_format(int_of(job, "cpu_ms"), cpu);
-    size_format(int_of(job, "max_rss_bytes"), mem);
-    if (int_of(job, "max_rss_bytes"))
-        snprintf(text, sizeof(text), "%s, %s of CPU, %s of memory at most", time, cpu, mem);
+    size_format(rss, mem);
+    if (rss)
+        view_linef(b, c, "time", "%s, %s of CPU, %s of memory at most", time, cpu, mem);
     else
-        snprintf(text, sizeof(text), "%s", time);
-    view_line(b, c, "time", str_of(text));
+        view_line(b, c, "time", str_of(time));
 }
 
 /* A predicted time with its bounds.  Nothing without a prediction (s NULL or "at" null). */
 static void span_line(struct buf *b, const struct cli *c, const char *title, const struct json *s)
 {
     int64_t now = clock_wall(&clock_system);
-    char at[STAMP_TEXT_MAX], from[STAMP_TEXT_MAX], to[STAMP_TEXT_MAX], text[120];
+    char at[STAMP_TEXT_MAX], from[STAMP_TEXT_MAX], to[STAMP_TEXT_MAX];
 
     if (!time_of(s, "at"))
         return;
     clock_format(time_of(s, "at"), now, at);
     clock_format(time_of(s, "from"), now, from);
     clock_format(time_of(s, "to"), now, to);
-    snprintf(text, sizeof(text), "about %s (%s-%s)", at, from, to);
-    view_line(b, c, title, str_of(text));
+    view_linef(b, c, title, "about %s (%s-%s)", at, from, to);
 }
 
 /* Of a job that trains: epochs, GPUs and what is expected of it. */
@@ -94,22 +90,19 @@ static void training_lines(struct buf *b, const struct cli *c, const struct json
     const struct json *t = json_get(job, "training"), *g = json_get(job, "gpu");
     const struct json *with = json_get(g, "shares_with");
     int64_t reserved = int_of(t, "reserved_bytes"), measured = int_of(t, "measured_bytes");
-    char a[UNIT_TEXT_MAX], m[UNIT_TEXT_MAX], text[160];
+    int64_t stops = int_of(t, "preemptions");
+    char a[UNIT_TEXT_MAX], m[UNIT_TEXT_MAX];
     AUTO(buf) struct buf gpus = {0};
 
     if (!t)
         return;
-    int64_t stops = int_of(t, "preemptions");
-    if (int_of(t, "epochs")) {
-        snprintf(text, sizeof(text), "%lld of %lld, preempted %lld time%s%s",
-                 (long long)int_of(t, "done"), (long long)int_of(t, "epochs"), (long long)stops,
-                 plural_end(stops),
-                 json_bool(json_get(t, "early")) ? ", ended before the last epoch" : "");
-        view_line(b, c, "epochs", str_of(text));
-    } else if (stops) {
-        snprintf(text, sizeof(text), "%lld time%s", (long long)stops, plural_end(stops));
-        view_line(b, c, "preempted", str_of(text));
-    }
+    if (int_of(t, "epochs"))
+        view_linef(b, c, "epochs", "%lld of %lld, preempted %lld time%s%s",
+                   (long long)int_of(t, "done"), (long long)int_of(t, "epochs"), (long long)stops,
+                   plural_end(stops),
+                   json_bool(json_get(t, "early")) ? ", ended before the last epoch" : "");
+    else if (stops)
+        view_linef(b, c, "preempted", "%lld time%s", (long long)stops, plural_end(stops));
     if (text_of(g, "devices").n)
         buf_addf(&gpus, "GPU " STR_FMT, STR_ARG(text_of(g, "devices")));
     for (size_t i = 0; i < json_len(with); i++)
@@ -118,24 +111,30 @@ static void training_lines(struct buf *b, const struct cli *c, const struct json
     view_line(b, c, "devices", buf_str(&gpus));
     size_format(reserved, a);
     size_format(measured, m);
-    if (reserved || measured) {
-        snprintf(text, sizeof(text), "%s reserved on each, %s measured", reserved ? a : "all",
-                 measured ? m : "nothing");
-        view_line(b, c, "gpu memory", str_of(text));
-    }
+    if (reserved || measured)
+        view_linef(b, c, "gpu memory", "%s reserved on each, %s measured", reserved ? a : "all",
+                   measured ? m : "nothing");
     span_line(b, c, "starts", text_of(g, "wait").n ? json_get(g, "start") : NULL);
     span_line(b, c, "ends", json_get(g, "finish"));
 }
 
 static void snapshot_line(struct buf *b, const struct cli *c, const struct json *snapshot)
 {
-    char size[24], text[96];
+    char size[UNIT_TEXT_MAX];
 
     size_format(int_of(snapshot, "bytes"), size);
-    snprintf(text, sizeof(text), STR_FMT ", %lld entries, %s", STR_ARG(text_of(snapshot, "id")),
-             (long long)int_of(snapshot, "entries"), size);
     if (json_type(snapshot) == JSON_OBJECT)
-        view_line(b, c, "snapshot", str_of(text));
+        view_linef(b, c, "snapshot", STR_FMT ", %lld entries, %s", STR_ARG(text_of(snapshot, "id")),
+                   (long long)int_of(snapshot, "entries"), size);
+}
+
+static void params_line(struct buf *b, const struct cli *c, const char *label,
+                        const struct json *params)
+{
+    AUTO(buf) struct buf t = {0};
+
+    params_format(&t, params);
+    view_line(b, c, label, buf_str(&t));
 }
 
 static void show_facts(struct buf *b, const struct cli *c, const struct json *job)
@@ -147,23 +146,15 @@ static void show_facts(struct buf *b, const struct cli *c, const struct json *jo
     view_line(b, c, "command", buf_str(&t));
     view_line(b, c, "directory", text_of(spec, "cwd"));
     snapshot_line(b, c, json_get(job, "snapshot"));
-    buf_reset(&t);
-    params_format(&t, json_get(job, "params"));
-    view_line(b, c, "params", buf_str(&t));
-    buf_reset(&t);
-    params_format(&t, json_get(job, "logged_params"));
-    view_line(b, c, "logged", buf_str(&t));
-    buf_reset(&t);
-    buf_addf(&t, STR_FMT ", queue " STR_FMT ", priority %lld, user " STR_FMT,
-             STR_ARG(text_of(job, "project")), STR_ARG(text_of(job, "queue")),
-             (long long)int_of(job, "priority"), STR_ARG(text_of(job, "user")));
-    view_line(b, c, "project", buf_str(&t));
-    if (text_of(job, "batch").n) {
-        buf_reset(&t);
-        buf_addf(&t, STR_FMT " (" STR_FMT "), index %lld", STR_ARG(text_of(job, "batch")),
-                 STR_ARG(text_of(job, "batch_name")), (long long)int_of(job, "index"));
-        view_line(b, c, "batch", buf_str(&t));
-    }
+    params_line(b, c, "params", json_get(job, "params"));
+    params_line(b, c, "logged", json_get(job, "logged_params"));
+    view_linef(b, c, "project", STR_FMT ", queue " STR_FMT ", priority %lld, user " STR_FMT,
+               STR_ARG(text_of(job, "project")), STR_ARG(text_of(job, "queue")),
+               (long long)int_of(job, "priority"), STR_ARG(text_of(job, "user")));
+    if (text_of(job, "batch").n)
+        view_linef(b, c, "batch", STR_FMT " (" STR_FMT "), index %lld",
+                   STR_ARG(text_of(job, "batch")), STR_ARG(text_of(job, "batch_name")),
+                   (long long)int_of(job, "index"));
     view_line(b, c, "schedule", text_of(job, "schedule"));
     needs_line(b, c, job);
     buf_reset(&t);
@@ -205,13 +196,12 @@ static void sparkline(struct buf *b, const struct json *buckets)
 /* A second request, only for jobs with metrics.  The page is shown without them when it fails. */
 static void metrics(struct buf *b, struct cli *c, const struct json *job)
 {
-    AUTO_FREE char *path = xasprintf("/v1/jobs/%lld/metrics?buckets=%d",
-                                     (long long)int_of(job, "number"), SPARK_CELLS);
     const struct json *last = json_get(job, "metrics");
     AUTO(json) struct json *series = NULL;
     struct err e;
 
-    if (!json_len(last) || cli_get(c, path, &series, &e) < 0)
+    if (!json_len(last) || cli_getf(c, &series, &e, "/v1/jobs/%lld/metrics?buckets=%d",
+                                    (long long)int_of(job, "number"), SPARK_CELLS) < 0)
         return;
     for (struct json_it it = {0}; json_next(last, &it);) {
         AUTO(buf) struct buf t = {0};
@@ -265,17 +255,14 @@ static void runs(struct buf *b, const struct cli *c, const struct json *job)
     view_table(b, json_get(job, "runs"), cols, ARRAY_SIZE(cols), c->out.width, c->out.colour);
 }
 
-static int show_run(struct cli *c, const void *opts, const struct operands *ops)
+static int show_run(struct cli *c, const void *opts UNUSED, const struct operands *ops)
 {
     AUTO(json) struct json *all = json_new_array();
     struct err e = {0};
 
-    (void)opts;
     for (size_t i = 0; i < ops->n; i++) {
-        AUTO(buf) struct buf path = {0};
         struct json *job = NULL;
-        resource_path(&path, "jobs", ops->p[i], "");
-        if (cli_get(c, path.p, &job, &e) < 0)
+        if (resource_get(c, "jobs", ops->p[i], "", &job, &e) < 0)
             return cli_fail(&e);
         json_push_take(all, job);
     }
@@ -297,8 +284,7 @@ static int show_run(struct cli *c, const void *opts, const struct operands *ops)
 }
 
 const struct command cmd_show = {
-    USAGE(SECTION_LOOK, "show", "[OPTION…] JOB…"),
-    .summary = "show everything about a job",
+    BERTH_COMMAND(SECTION_LOOK, "show", "[OPTION…] JOB…", show_run, "show everything about a job"),
     .description = "A job is named by its number, its id, or a beginning of the id that only one "
                    "job has.",
     .groups = OPTION_GROUPS(&output_group, &common_group),
@@ -308,5 +294,4 @@ const struct command cmd_show = {
         {"berth show 01k9", "by a unique beginning of the job's id"},
         {"berth show 42 -o json | jq '.[0].runs'", "for a program"}),
     OPERANDS("job", 1, SIZE_MAX, COMPLETE_JOB),
-    .run = show_run,
 };

@@ -99,9 +99,10 @@ static const struct opt training_option_table[] = {
     {"port", 0, OPT_LIST, "NODE:CONTAINER", JOB(container.ports),
      "forward a port of the node to a port of the container"},
 };
-const struct opt_group training_group = {"GPUs and training", training_option_table,
-                                         ARRAY_SIZE(training_option_table), false};
-const struct opt_group job_group = {"Job", job_option_table, ARRAY_SIZE(job_option_table), false};
+const struct opt_group training_group = OPT_GROUP("GPUs and training", training_option_table);
+const struct opt_group job_group = OPT_GROUP("Job", job_option_table);
+
+static const struct opt_group *const job_groups[] = {&job_group, &training_group, NULL};
 
 /* ---- environment ---- */
 
@@ -263,44 +264,22 @@ static int set_cwd(struct json *spec, const struct job_opts *o, const char *file
     return 0;
 }
 
-/* Seconds and CPUs as plain numbers where they are whole, else in thousandths. */
-static void set_thousandths(struct json *spec, const char *key, struct opt_num v, const char *unit)
-{
-    if (!v.set)
-        return;
-    if (v.v % 1000 == 0) {
-        json_set_int(spec, key, v.v / 1000);
-        return;
-    }
-    AUTO_FREE char *text = xasprintf("%lld%s", (long long)v.v, unit);
-    json_set_str(spec, key, text);
-}
-
-static void jobspec_set_number(struct json *spec, const char *key, struct opt_num v)
-{
-    if (v.set)
-        json_set_int(spec, key, v.v);
-}
-
 /* Flat and nested forms of one resource would contradict each other: options replace both. */
 static void set_resources(struct json *spec, const struct job_opts *o)
 {
+    static const char *const keys[] = {"cpus", "mem", "gpu_mem", "gpu_share"};
     const struct json *had = json_get(spec, "resources");
+    AUTO(json) struct json *given = json_new_object();
     struct json *need = had ? json_copy(had) : json_new_object();
 
-    set_thousandths(need, "cpus", o->cpus, "m");
-    jobspec_set_number(need, "mem", o->mem);
-    jobspec_set_number(need, "gpu_mem", o->training.gpu_mem);
+    opt_put_json(given, job_groups, o, "cpus|mem|gpu-mem");
     if (o->training.share || o->training.no_share)
-        json_set_take(need, "gpu_share", json_new_bool(o->training.share));
-    if (o->cpus.set)
-        json_del(spec, "cpus");
-    if (o->mem.set)
-        json_del(spec, "mem");
-    if (o->training.gpu_mem.set)
-        json_del(spec, "gpu_mem");
-    if (o->training.share || o->training.no_share)
-        json_del(spec, "gpu_share");
+        json_set_bool(given, "gpu_share", o->training.share);
+    for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+        if (json_get(given, keys[i])) {
+            json_set_take(need, keys[i], json_copy(json_get(given, keys[i])));
+            json_del(spec, keys[i]);
+        }
     if (json_len(need))
         json_set_take(spec, "resources", need);
     else
@@ -331,12 +310,8 @@ static int set_gpus(struct json *spec, const char *text, struct err *e)
 /* A list on the command line replaces the list of the file. */
 static void set_list(struct json *spec, const char *key, const struct opt_list *list)
 {
-    if (!list->n)
-        return;
-    struct json *j = json_new_array();
-    for (size_t i = 0; i < list->n; i++)
-        json_push_take(j, json_new_str(str_of(list->p[i])));
-    json_set_take(spec, key, j);
+    if (list->n)
+        json_set_take(spec, key, json_new_words(list->p, list->n));
 }
 
 /* Also the container options that are lists or maps. */
@@ -348,54 +323,25 @@ static int set_training(struct json *spec, const struct job_opts *o, struct err 
         return err_set(e, ERR_INVALID, "--share and --no-share contradict each other; keep one");
     if (t->gpus && set_gpus(spec, t->gpus, e) < 0)
         return -1;
-    jobspec_set_number(spec, "epochs", t->epochs);
-    jobspec_set_number(spec, "epoch_steps", t->epoch_steps);
-    set_thousandths(spec, "estimate", t->estimate, "ms");
+    opt_put_json(spec, job_groups, o, "epochs|epoch-steps|estimate");
     set_list(spec, "mounts", &o->container.mounts);
     set_list(spec, "ports", &o->container.ports);
     return spec_add_options(spec, "container", "container", &o->container.options, e);
 }
 
-static void set_limit(struct json *spec, const char *key, enum opt_type type, struct opt_num v)
-{
-    if (type == OPT_DURATION)
-        set_thousandths(spec, key, v, "ms");
-    else
-        jobspec_set_number(spec, key, v);
-}
-
-/* Options that are keys of the spec with the same value. */
+/* Options that are keys of the spec with the same value.  run_file.c knows a batch again by the
+ * text of its spec, so the order of these keys stays as it is. */
 static void set_plain_keys(struct json *spec, const struct job_opts *o)
 {
-    const struct {
-        const char *key, *text;
-    } texts[] = {{"name", o->name},
-                 {"project", o->project},
-                 {"queue", o->queue},
-                 {"stage_dir", o->stage_dir},
-                 {"deadline", o->training.deadline},
-                 {"preempt_signal", o->training.preempt_signal},
-                 {"checkpoint", o->training.checkpoint},
-                 {"family", o->training.family},
-                 {"image", o->container.image}};
-
-    for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
-        if (texts[i].text)
-            json_set_str(spec, texts[i].key, texts[i].text);
+    opt_put_json(spec, job_groups, o,
+                 "name|project|queue|stage-dir|deadline|preempt-signal|checkpoint|family|image");
     if (o->snapshot)
         json_set_take(spec, "snapshot",
                       *o->snapshot ? json_new_str(str_of(o->snapshot)) : json_new_bool(true));
-    if (o->hold)
-        json_set_take(spec, "hold", json_new_bool(true));
-    if (o->split_output)
-        json_set_take(spec, "split_output", json_new_bool(true));
-#define X(key, option, type, arg, help) set_limit(spec, #key, type, o->limits.key);
-    LIMIT_OPTIONS(X)
+#define X(key, option, type, arg, help) option "|"
+    opt_put_json(spec, job_groups, o,
+                 "hold|split-output|" LIMIT_OPTIONS(X) "priority|array|after|notify");
 #undef X
-    jobspec_set_number(spec, "priority", o->priority);
-    jobspec_set_number(spec, "array", o->array);
-    set_list(spec, "after", &o->after);
-    set_list(spec, "notify", &o->notify);
     set_list(spec, "nodes", &o->nodes);
     set_list(spec, "assets", &o->assets);
 }
@@ -405,14 +351,10 @@ static void set_command(struct json *spec, const struct operands *ops)
 {
     if (!ops->n)
         return;
-    if (ops->n == 1 && strpbrk(ops->p[0], " \t\n;|&<>")) {
+    if (ops->n == 1 && strpbrk(ops->p[0], " \t\n;|&<>"))
         json_set_str(spec, "command", ops->p[0]);
-        return;
-    }
-    struct json *words = json_new_array();
-    for (size_t i = 0; i < ops->n; i++)
-        json_push_take(words, json_new_str(str_of(ops->p[i])));
-    json_set_take(spec, "command", words);
+    else
+        json_set_take(spec, "command", json_new_words(ops->p, ops->n));
 }
 
 /* Lays the options over the spec and the captured environment beneath it. */
