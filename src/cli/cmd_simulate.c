@@ -1,7 +1,7 @@
 /* cmd_simulate.c - berth simulate: what would become of these jobs on so many GPUs?
  *
  * Reads the trace and the table, runs each policy in turn, prints what came of it.  The simulation
- * itself is src/simulate; this file owns files, options, progress and how results look.
+ * itself and its reports are src/simulate; this file owns files, options and progress.
  */
 #include "base/clock.h"
 #include "base/file.h"
@@ -10,7 +10,6 @@
 #include "cli/commands.h"
 #include "cli/view.h"
 #include "simulate/sim.h"
-#include <math.h>
 #include <time.h>
 
 enum { TRACE_BYTES_MAX = 1 << 30, TABLE_BYTES_MAX = 64 << 20 };
@@ -177,121 +176,15 @@ static void say_notes(const struct session *s)
 }
 
 /* The file is replaced as a whole, or left as it was. */
-static int write_chart(const struct session *s, struct err *e)
+static int write_chart(const struct sim_report *r, const char *path, struct err *e)
 {
     AUTO(buf) struct buf b = {0};
-    const struct sim_result *runs[RUNS_MAX];
 
-    for (size_t i = 0; i < s->n_runs; i++)
-        runs[i] = &s->runs[i];
-    sim_chart(&s->trace, &s->conf, runs, s->n_runs, &b);
+    sim_chart(r, &b);
     if (b.overflow)
         return err_set(e, ERR_LIMIT,
-                       "the chart would be larger than 1 GiB; cut the trace with "
-                       "--count");
-    return file_write_atomic(s->o->svg, b.p, b.n, 0644, e);
-}
-
-/* ---- what people read ---- */
-static void duration_cell(struct table *t, double seconds)
-{
-    char text[UNIT_TEXT_MAX];
-
-    duration_format((int64_t)llround(seconds) * 1000, text);
-    table_cell(t, str_of(text), COLOUR_NONE);
-}
-
-static void simulate_number_cell(struct table *t, int decimals, double v)
-{
-    char text[32];
-
-    snprintf(text, sizeof(text), "%.*f", decimals, v);
-    table_cell(t, str_of(text), COLOUR_NONE);
-}
-
-static void print_table(const struct session *s, struct buf *out)
-{
-    static const char *const titles[] = {"POLICY",   "AVG-JCT", "MEDIAN",   "P99",    "MAKESPAN",
-                                         "LATE(2×)", "UTIL",    "RESTARTS", "MS/PLAN"};
-    struct table *t = table_new();
-
-    for (size_t i = 0; i < ARRAY_SIZE(titles); i++)
-        table_column(t, titles[i], i ? TABLE_RIGHT : TABLE_LEFT, false);
-    for (size_t i = 0; i < s->n_runs; i++) {
-        const struct sim_summary *r = &s->runs[i].summary;
-        table_cell(t, str_of(s->runs[i].policy), COLOUR_BOLD);
-        duration_cell(t, r->avg_jct_s);
-        duration_cell(t, r->median_jct_s);
-        duration_cell(t, r->p99_jct_s);
-        duration_cell(t, r->makespan_s);
-        duration_cell(t, r->tardy2x_s);
-        simulate_number_cell(t, 3, r->utilisation);
-        simulate_number_cell(t, 0, (double)r->restarts);
-        simulate_number_cell(t, 3, r->plan_ms_mean);
-    }
-    table_render(t, s->c->out.width, s->c->out.colour, out);
-    table_free(t);
-    for (size_t i = 0; i < s->n_runs; i++) {
-        const struct sim_summary *r = &s->runs[i].summary;
-        if (r->predicted[0])
-            buf_addf(out,
-                     "%s: %.0f %% of jobs ended in the 80 %% interval said at their arrival, "
-                     "%.0f %%\n       in that said at their start\n",
-                     s->runs[i].policy, 100 * r->calibration[0], 100 * r->calibration[1]);
-    }
-}
-
-/* A cell of RFC 4180: in quotes when it needs them. */
-static void add_cell(struct buf *out, const char *text)
-{
-    if (!strpbrk(text, ",\"\r\n")) {
-        buf_adds(out, text);
-        return;
-    }
-    buf_addc(out, '"');
-    for (; *text; text++) {
-        if (*text == '"')
-            buf_addc(out, '"');
-        buf_addc(out, *text);
-    }
-    buf_addc(out, '"');
-}
-
-/* One line for each job of each policy. */
-static void print_jobs(const struct session *s, struct buf *out)
-{
-    buf_adds(out, "policy,job,submit_s,start_s,end_s,attempts,gpu_s\n");
-    for (size_t r = 0; r < s->n_runs; r++)
-        for (size_t i = 0; i < s->trace.jobs.n; i++) {
-            const struct sim_outcome *o = &s->runs[r].jobs[i];
-            buf_addf(out, "%s,", s->runs[r].policy);
-            add_cell(out, s->trace.jobs.p[i].name);
-            buf_addf(out, ",%.1f,%.1f,%.1f,%d,%.1f\n", s->trace.jobs.p[i].arrival_s, o->start_s,
-                     o->end_s, o->attempts, o->gpu_s);
-        }
-}
-
-static void print_json(const struct session *s, struct buf *out)
-{
-    struct json *top = json_new_object(), *all = json_new_object(), *t = json_new_object();
-
-    json_set_str(t, "file", s->trace_name);
-    json_set_str(t, "layout", s->trace.layout);
-    json_set_int(t, "jobs", (int64_t)s->trace.jobs.n);
-    json_set_int(t, "gpus", s->conf.gpus);
-    json_set_int(t, "skipped", s->trace.skipped);
-    json_set_int(t, "clipped", s->trace.clipped);
-    json_set_take(top, "trace", t);
-    for (size_t i = 0; i < s->n_runs; i++) {
-        struct json *p = sim_summary_json(&s->runs[i]);
-        if (s->o->jobs)
-            json_set_take(p, "jobs", sim_jobs_json(&s->trace, &s->runs[i]));
-        json_set_take(all, s->runs[i].policy, p);
-    }
-    json_set_take(top, "policies", all);
-    json_write(out, top, JSON_PRETTY);
-    buf_addc(out, '\n');
-    json_free(top);
+                       "the chart would be larger than 1 GiB; cut the trace with --count");
+    return file_write_atomic(path, b.p, b.n, 0644, e);
 }
 
 /* ---- the command ---- */
@@ -328,16 +221,17 @@ static int run_policies(struct session *s, struct err *e)
 
 static int simulate_answer(struct session *s, struct err *e)
 {
+    const struct sim_report r = {s->trace_name, &s->trace, &s->conf, s->runs, s->n_runs};
     AUTO(buf) struct buf out = {0};
 
-    if (s->o->svg && write_chart(s, e) < 0)
+    if (s->o->svg && write_chart(&r, s->o->svg, e) < 0)
         return -1;
     if (s->o->json || cli_json(s->c))
-        print_json(s, &out);
+        sim_report_json(&r, s->o->jobs, &out);
     else if (s->o->jobs)
-        print_jobs(s, &out);
+        sim_report_csv(&r, &out);
     else
-        print_table(s, &out);
+        sim_report_table(&r, s->c->out.width, s->c->out.colour, &out);
     if (out.overflow)
         return err_set(e, ERR_LIMIT, "the answer is larger than 1 GiB; cut the trace with --count");
     cli_print(&out);
@@ -348,18 +242,12 @@ static int simulate_run(struct cli *c, const void *opts, const struct operands *
 {
     struct session s = {.c = c, .o = opts, .trace_name = ops->p[0]};
     struct err e = {0};
-    int rc = read_options(&s, &e);
+    int rc = -1;
 
-    if (rc == 0)
-        rc = read_table(&s, &e);
-    if (rc == 0)
-        rc = read_trace(&s, &e);
-    if (rc == 0) {
+    if (read_options(&s, &e) == 0 && read_table(&s, &e) == 0 && read_trace(&s, &e) == 0) {
         say_notes(&s);
-        rc = run_policies(&s, &e);
+        rc = run_policies(&s, &e) < 0 ? -1 : simulate_answer(&s, &e);
     }
-    if (rc == 0)
-        rc = simulate_answer(&s, &e);
     for (size_t i = 0; i < s.n_runs; i++)
         sim_result_done(&s.runs[i]);
     sim_trace_done(&s.trace);
@@ -407,17 +295,13 @@ static const struct opt result_opts[] = {
     {"svg", 0, OPT_TEXT, "FILE", OWN(svg),
      "draw the schedules and the distribution of completion times", COMPLETE_FILE},
 };
-static const struct opt_group world_group = {"The machine", world_opts, ARRAY_SIZE(world_opts),
-                                             false};
-static const struct opt_group trace_group = {"Which jobs", trace_opts, ARRAY_SIZE(trace_opts),
-                                             false};
-static const struct opt_group policy_group = {"Policies", policy_opts, ARRAY_SIZE(policy_opts),
-                                              false};
-static const struct opt_group result_group = {"Results", result_opts, ARRAY_SIZE(result_opts),
-                                              false};
+static const struct opt_group world_group = OPT_GROUP("The machine", world_opts);
+static const struct opt_group trace_group = OPT_GROUP("Which jobs", trace_opts);
+static const struct opt_group policy_group = OPT_GROUP("Policies", policy_opts);
+static const struct opt_group result_group = OPT_GROUP("Results", result_opts);
 const struct command cmd_simulate = {
-    USAGE(SECTION_LOOK, "simulate", "[OPTION…] TRACE.csv"),
-    .summary = "simulate GPU jobs and the planner on a virtual clock",
+    BERTH_COMMAND(SECTION_LOOK, "simulate", "[OPTION…] TRACE.csv", simulate_run,
+                  "simulate GPU jobs and the planner on a virtual clock"),
     .description = "The simulation runs the daemon's planner with the same information: estimates "
                    "at submission, and epoch times as they are measured. The other policies are "
                    "references: they give every job the GPUs that it asks for.\n\nTRACE.csv has "
@@ -436,5 +320,4 @@ const struct command cmd_simulate = {
         {"berth simulate philly.csv --gpus 64 --count 2000 --load 0.9 --svg out.svg",
          "the first jobs of a cluster's log, with a chart of the schedules"}),
     OPERANDS("trace", 1, 1, COMPLETE_FILE),
-    .run = simulate_run,
 };

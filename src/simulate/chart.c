@@ -219,21 +219,21 @@ static void add_curve(struct chart *c, const struct sim_result *r, size_t k, dou
              policy_colours[k], policy_dashes[k], x0, y0, x0 + 42, y0 + 4, r->policy);
 }
 
-static void chart_find_range(const struct chart *c, const struct sim_result *const *runs, size_t n,
+static void chart_find_range(const struct chart *c, const struct sim_result *runs, size_t n,
                              double *lo, double *hi)
 {
     *lo = INFINITY;
     *hi = 0;
     for (size_t r = 0; r < n; r++)
         for (size_t i = 0; i < c->t->jobs.n; i++) {
-            double jct = runs[r]->jobs[i].end_s - c->t->jobs.p[i].arrival_s;
+            double jct = runs[r].jobs[i].end_s - c->t->jobs.p[i].arrival_s;
             *lo = MIN(*lo, MAX(jct, 1));
             *hi = MAX(*hi, jct);
         }
     *hi = MAX(*hi, *lo * 10);
 }
 
-static void add_cdf(struct chart *c, const struct sim_result *const *runs, size_t n)
+static void add_cdf(struct chart *c, const struct sim_result *runs, size_t n)
 {
     static const double ticks[] = {1,     10,    60,    300,    600,    1800,    3600,    10800,
                                    21600, 43200, 86400, 259200, 604800, 2592000, 7776000, 31536000};
@@ -262,19 +262,20 @@ static void add_cdf(struct chart *c, const struct sim_result *const *runs, size_
         buf_adds(c->out, "</text>\n");
     }
     for (size_t r = 0; r < n; r++)
-        add_curve(c, runs[r], r, lo, hi);
+        add_curve(c, &runs[r], r, lo, hi);
     c->y += CDF_HEIGHT + 30;
 }
 
-void sim_chart(const struct sim_trace *t, const struct sim_conf *conf,
-               const struct sim_result *const *runs, size_t n, struct buf *out)
+void sim_chart(const struct sim_report *r, struct buf *out)
 {
-    struct chart c = {.t = t, .conf = conf, .out = out, .y = TOP};
+    const struct sim_conf *conf = r->conf;
+    struct chart c = {.t = r->trace, .conf = conf, .out = out, .y = TOP};
+    size_t n = r->n, jobs = r->trace->jobs.n;
     double lanes = MAX(LANES_MIN, MIN(LANES_MAX, LANE * (double)conf->gpus));
 
     c.height = lanes;
     for (size_t i = 0; i < n; i++)
-        c.end_s = MAX(c.end_s, runs[i]->summary.makespan_s);
+        c.end_s = MAX(c.end_s, r->runs[i].summary.makespan_s);
     /* The size must stand in the first tag, so it is computed before anything is drawn. */
     double height = TOP + (double)n * (lanes + PANEL_GAP) + CDF_HEIGHT + 40;
     buf_addf(out,
@@ -284,14 +285,14 @@ void sim_chart(const struct sim_trace *t, const struct sim_conf *conf,
              "font-size:13px}.tick{font-size:11px}.grid{stroke:#888;stroke-opacity:.25;fill:none}"
              ".halt{fill:#fff;stroke:#000;stroke-width:.8}.curve{fill:none;"
              "stroke-width:2}</style>\n",
-             WIDTH, height, WIDTH, height, t->jobs.n, conf->gpus);
+             WIDTH, height, WIDTH, height, jobs, conf->gpus);
     buf_addf(out,
              "<text class=\"name\" x=\"%d\" y=\"22\">%zu jobs on %d GPUs</text>"
              "<text x=\"%d\" y=\"22\" text-anchor=\"end\">a bar is a job on its GPUs; where "
              "jobs share, the lane is split; a dot: preempted</text>\n",
-             LEFT, t->jobs.n, conf->gpus, WIDTH - RIGHT);
+             LEFT, jobs, conf->gpus, WIDTH - RIGHT);
     for (size_t i = 0; i < n; i++)
-        add_panel(&c, runs[i]);
-    add_cdf(&c, runs, n);
+        add_panel(&c, &r->runs[i]);
+    add_cdf(&c, r->runs, n);
     buf_adds(out, "</svg>\n");
 }

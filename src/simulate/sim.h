@@ -132,11 +132,23 @@ int sim_run(const struct sim_trace *t, const struct sim_conf *conf, const char *
             struct sim_result *out, struct err *e);
 void sim_result_done(struct sim_result *r);
 
-/* ---- what came of it (summary.c, chart.c) ---- */
+/* ---- what came of it (summary.c, report.c, chart.c) ---- */
 void sim_summarise(const struct sim_trace *t, const struct sim_conf *conf, struct sim_result *r);
 /* The caller frees the trees. */
 struct json *sim_summary_json(const struct sim_result *r);
 struct json *sim_jobs_json(const struct sim_trace *t, const struct sim_result *r);
+/* The runs of several policies over one trace; everything is borrowed. */
+struct sim_report {
+    const char *file; /* of the trace */
+    const struct sim_trace *trace;
+    const struct sim_conf *conf;
+    const struct sim_result *runs;
+    size_t n;
+};
+/* For people: one line for each policy.  width 0 = no limit. */
+void sim_report_table(const struct sim_report *r, size_t width, bool colour, struct buf *out);
+/* One line for each job of each policy. */
+void sim_report_csv(const struct sim_report *r, struct buf *out);
+void sim_report_json(const struct sim_report *r, bool jobs, struct buf *out);
 /* SVG: lanes of every policy over one time axis, and how completion times are distributed. */
-void sim_chart(const struct sim_trace *t, const struct sim_conf *conf,
-               const struct sim_result *const *runs, size_t n, struct buf *out);
+void sim_chart(const struct sim_report *r, struct buf *out);

@@ -48,7 +48,8 @@ static void a_panel_for_each_policy(void **state)
     assert_int_equal(sim_run(&t, &conf, "fifo", &fifo, &e), 0);
     assert_int_equal(sim_run(&t, &conf, "srtf", &srtf, &e), 0);
     buf_init(&b, 1 << 20);
-    sim_chart(&t, &conf, (const struct sim_result *const[]){&fifo, &srtf}, 2, &b);
+    const struct sim_result runs[] = {fifo, srtf};
+    sim_chart(&(struct sim_report){"trace.csv", &t, &conf, runs, ARRAY_SIZE(runs)}, &b);
     well_formed(b.p);
     assert_non_null(strstr(b.p, ">fifo</text>"));
     assert_non_null(strstr(b.p, ">srtf</text>"));
