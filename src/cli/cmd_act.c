@@ -28,7 +28,7 @@ static const struct opt own_opts[] = {
      "every job that matches FILTER; see berth ls --help"},
     {"yes", 'y', OPT_FLAG, NULL, offsetof(struct act_opts, yes), "do not ask for confirmation"},
 };
-static const struct opt_group own_group = {"Action", own_opts, ARRAY_SIZE(own_opts), false};
+static const struct opt_group own_group = OPT_GROUP("Action", own_opts);
 
 /* *out_go: the user agreed, or there is nothing to agree to.  Without a terminal nobody can be
  * asked, so --yes is required. */
@@ -53,17 +53,6 @@ static int confirm(struct cli *c, const struct act *a, const struct act_opts *o,
     fprintf(stderr, "%s %lld job%s? [y/N] ", a->ask, (long long)n, plural_end(n));
     *out_go = fgets(answer, sizeof(answer), stdin) && (answer[0] == 'y' || answer[0] == 'Y');
     return 0;
-}
-
-/* Yours.  The daemon resolves the names; an unknown name refuses the whole request. */
-static struct json *named_body(const struct operands *ops)
-{
-    struct json *body = json_new_object(), *jobs = json_new_array();
-
-    for (size_t i = 0; i < ops->n; i++)
-        json_push_take(jobs, json_new_str(str_of(ops->p[i])));
-    json_set_take(body, "jobs", jobs);
-    return body;
 }
 
 /* Scripts see no line on stderr unless jobs were denied or named jobs were in the wrong state. */
@@ -111,9 +100,11 @@ static int act_run(struct cli *c, const struct act *a, const struct act_opts *o,
         err_set(&e, ERR_INVALID, "berth %s needs a job, --filter or --all; berth %s --help",
                 a->verb, a->verb);
     else if (!wide || confirm(c, a, o, &go, &e) == 0)
-        body = wide ? list_body(c, o->filter) : named_body(ops);
+        body = wide ? list_body(c, o->filter) : json_new_object();
     if (!body)
         return cli_fail(&e);
+    if (!wide) /* the daemon resolves the names; an unknown one refuses the whole request */
+        json_set_take(body, "jobs", json_new_words(ops->p, ops->n));
     if (!go)
         return 1;
     if (cli_post(c, a->path, body, &reply, &e) < 0)

@@ -6,10 +6,10 @@
 #include "api/backup.h"
 #include "archive/progress.h"
 #include "base/file.h"
-#include "base/units.h"
 #include "base/util.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
+#include "cli/view.h"
 #include "host/home.h"
 #include "store/store.h"
 
@@ -23,8 +23,7 @@ static const struct opt backup_options[] = {
      "copy the database to the new file FILE, without outputs; the default when FILE ends in .db",
      0, NULL},
 };
-static const struct opt_group backup_group = {"Options", backup_options, ARRAY_SIZE(backup_options),
-                                              false, 0};
+static const struct opt_group backup_group = OPT_GROUP("Options", backup_options);
 
 static int backup_directly(struct cli *c, const char *dir, bool copy, struct json **out,
                            struct err *e)
@@ -57,15 +56,14 @@ static void print_backup(struct cli *c, const struct json *j)
         cli_print_json(j);
         return;
     }
-    size_format(json_int(json_get(j, "bytes")), bytes);
-    size_format(json_int(json_get(j, "copied_bytes")), copied);
+    size_format(int_of(j, "bytes"), bytes);
+    size_format(int_of(j, "copied_bytes"), copied);
     for (size_t i = 0; i < json_len(warnings); i++)
         cli_say("%s", json_str(json_at(warnings, i)).p);
     printf("%s: %lld files, %s (%lld unchanged, %lld linked, %lld cloned, %lld copied: %s)\n",
-           json_get_str(j, "path").p, (long long)json_int(json_get(j, "files")), bytes,
-           (long long)json_int(json_get(j, "unchanged")),
-           (long long)json_int(json_get(j, "linked")), (long long)json_int(json_get(j, "cloned")),
-           (long long)json_int(json_get(j, "copied")), copied);
+           json_get_str(j, "path").p, (long long)int_of(j, "files"), bytes,
+           (long long)int_of(j, "unchanged"), (long long)int_of(j, "linked"),
+           (long long)int_of(j, "cloned"), (long long)int_of(j, "copied"), copied);
 }
 
 static int backup(struct cli *c, const void *opts, const struct operands *ops)
@@ -73,20 +71,16 @@ static int backup(struct cli *c, const void *opts, const struct operands *ops)
     const struct backup_opts *o = opts;
     AUTO(json) struct json *body = json_new_object(), *said = NULL;
     struct err e = {0};
-    char cwd[4096];
     size_t n = strlen(ops->p[0]);
     bool file = o->database_only || (n > 3 && !strcmp(ops->p[0] + n - 3, ".db"));
 
-    if (!getcwd(cwd, sizeof(cwd)))
-        cwd[0] = '/', cwd[1] = 0;
     /* The daemon writes the file, and its working directory is not that of the user. */
-    AUTO_FREE char *path = path_absolute(ops->p[0], cwd);
+    AUTO_FREE char *path = path_from_here(ops->p[0]);
     if (file && o->copy)
-        return cli_say("--copy is about outputs; leave out --database-only"),
-               err_exit_code(ERR_INVALID);
+        return cli_refuse("--copy is about outputs; leave out --database-only");
     json_set_str(body, file ? "path" : "directory", path);
     if (o->copy)
-        json_set_take(body, "copy", json_new_bool(true));
+        json_set_bool(body, "copy", true);
     if (cli_open(c, &e) < 0)
         return cli_fail(&e);
     bool direct = !file && c->is_unix && !daemon_answers(c->target);
@@ -100,8 +94,8 @@ static int backup(struct cli *c, const void *opts, const struct operands *ops)
     return 0;
 }
 const struct command cmd_backup = {
-    USAGE(SECTION_DAEMON, "backup", "[OPTION…] DIR\n[OPTION…] --database-only FILE"),
-    .summary = "copy a home with its outputs while jobs run",
+    BERTH_COMMAND(SECTION_DAEMON, "backup", "[OPTION…] DIR\n[OPTION…] --database-only FILE", backup,
+                  "copy a home with its outputs while jobs run"),
     .description =
         "Makes a new directory in DIR, named by the time, with a consistent copy of the home: "
         "database, outputs, run directories, snapshots, secrets. Files that have not changed since "
@@ -113,5 +107,4 @@ const struct command cmd_backup = {
     .examples = EXAMPLES({"berth backup /backup/berth", "a copy while jobs run"},
                          {"berth backup berth-$(date +%F).db", "the database alone"}),
     OPERANDS("directory", 1, 1, COMPLETE_FILE),
-    .run = backup,
 };

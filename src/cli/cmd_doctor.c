@@ -48,11 +48,10 @@ static void check_daemon(struct cli *c, struct finding *f)
 static void check_run(void *arg, struct run_key key, pid_t supervisor UNUSED, pid_t pid)
 {
     struct finding *f = ((void **)arg)[1];
-    AUTO_FREE char *path = xasprintf("/v1/jobs/%llu", (unsigned long long)key.job);
     AUTO(json) struct json *job = NULL;
     struct err e = {0};
     struct id id;
-    int rc = cli_get(((void **)arg)[0], path, &job, &e);
+    int rc = cli_getf(((void **)arg)[0], &job, &e, "/v1/jobs/%llu", (unsigned long long)key.job);
 
     if (rc < 0 ? e.code != ERR_NOT_FOUND
                : !key.tag || !id_parse(text_of(job, "id"), &id) || run_tag(id) == key.tag)
@@ -76,17 +75,17 @@ static void check_runs(struct cli *c, struct finding *f)
 static void print_line(const struct cli *c, const char *name, const struct finding *f)
 {
     AUTO(buf) struct buf b = {0};
-    enum colour col = c->out.colour ? health_colours[f->health] : COLOUR_NONE;
 
-    buf_addf(&b, "%s%-4s%s  %-9s  %s\n", colour_start(col), health_names[f->health],
-             col != COLOUR_NONE ? colour_end() : "", name, f->text);
+    colour_addf(&b, c->out.colour, health_colours[f->health], "%-4s", health_names[f->health]);
+    buf_addf(&b, "  %-9s  %s\n", name, f->text);
     if (f->remedy[0])
         buf_addf(&b, "                 → %s\n", f->remedy);
     cli_print(&b);
 }
 
+/* Adds one finding to the rows; *worst: the worst so far. */
 static void doctor_add(const struct cli *c, struct json *rows, const char *name,
-                       const struct finding *f)
+                       const struct finding *f, int *worst)
 {
     struct json *row = json_new_object();
 
@@ -97,6 +96,7 @@ static void doctor_add(const struct cli *c, struct json *rows, const char *name,
     json_set_str(row, "finding", f->text);
     json_set_str(row, "remedy", f->remedy[0] ? f->remedy : NULL);
     json_push_take(rows, row);
+    *worst = MAX(*worst, (int)f->health);
 }
 
 static void say_slow(const char *path)
@@ -110,7 +110,7 @@ static const struct {
     void (*run)(struct cli *c, struct finding *out);
 } daemon_checks[] = {{"daemon", check_daemon}, {"runs", check_runs}};
 
-static int doctor(struct cli *c, const void *opts, const struct operands *ops)
+static int doctor(struct cli *c, const void *opts UNUSED, const struct operands *ops UNUSED)
 {
     static const struct column cols[] = {
         {"CHECK", "check", CELL_TEXT, false, NULL},
@@ -122,8 +122,6 @@ static int doctor(struct cli *c, const void *opts, const struct operands *ops)
     struct err e = {0};
     int worst = HEALTH_OK;
 
-    (void)opts;
-    (void)ops;
     /* No check may start a daemon. */
     c->unreachable = NULL;
     if (cli_open(c, &e) < 0)
@@ -132,14 +130,12 @@ static int doctor(struct cli *c, const void *opts, const struct operands *ops)
     for (size_t i = 0; i < n_doctor_checks; i++) {
         struct finding f = {0};
         doctor_checks[i].run(&ask, &f);
-        doctor_add(c, rows, doctor_checks[i].name, &f);
-        worst = MAX(worst, (int)f.health);
+        doctor_add(c, rows, doctor_checks[i].name, &f, &worst);
     }
     for (size_t i = 0; i < ARRAY_SIZE(daemon_checks); i++) {
         struct finding f = {0};
         daemon_checks[i].run(c, &f);
-        doctor_add(c, rows, daemon_checks[i].name, &f);
-        worst = MAX(worst, (int)f.health);
+        doctor_add(c, rows, daemon_checks[i].name, &f, &worst);
     }
     if (cli_json(c) || cli_csv(c))
         view_rows(c, rows, cols, ARRAY_SIZE(cols));
@@ -147,12 +143,11 @@ static int doctor(struct cli *c, const void *opts, const struct operands *ops)
 }
 
 const struct command cmd_doctor = {
-    USAGE(SECTION_DAEMON, "doctor", "[OPTION…]"),
-    .summary = "check this machine, the home and the job database",
+    BERTH_COMMAND(SECTION_DAEMON, "doctor", "[OPTION…]", doctor,
+                  "check this machine, the home and the job database"),
     .description = "Changes nothing and starts nothing. Works with and without a daemon.",
     .groups = OPTION_GROUPS(&output_group, &common_group),
     .examples = EXAMPLES(
         {"berth doctor", "one line for each check, with a remedy where a check fails"},
         {"berth doctor -o json", "for monitoring; the exit status is 1 when a check fails"}),
-    .run = doctor,
 };

@@ -16,22 +16,14 @@ static bool for_people(const struct cli *c)
     return !cli_json(c) && !cli_csv(c);
 }
 
-/* What runs, what waits, what ended: three short queries instead of one long list. */
 static int ls_overview(struct cli *c, struct json *rows, struct json **out_counts, struct err *e)
 {
-    static const struct list_query parts[] = {
-        {NULL, "running,starting,stopping", "id", ACTIVE},
-        {NULL, "queued,held", "id", RECENT},
-        {NULL, "succeeded,failed,cancelled,lost", "-ended", RECENT},
-    };
+    static const int64_t limits[] = {ACTIVE, RECENT, RECENT};
     const struct list_query everything = {NULL, NULL, NULL, -1};
 
     if (list_counts(c, &everything, out_counts, e) < 0)
         return -1;
-    for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
-        if (int_of(*out_counts, "total") > 0 && list_jobs(c, &parts[i], rows, NULL, e) < 0)
-            return -1;
-    return 0;
+    return int_of(*out_counts, "total") > 0 ? list_overview(c, NULL, limits, rows, e) : 0;
 }
 
 /* -1 = everything.  Programs get all jobs unless -n was given. */
@@ -57,11 +49,6 @@ static void print_page(void *arg, const struct json *items)
     view_page(arg, items, job_columns, n_job_columns);
 }
 
-static void print_text(void *arg, struct str array)
-{
-    view_page_text(arg, array);
-}
-
 /* However many there are, only one page of them is held at a time. */
 static int for_programs(struct cli *c, const struct operands *ops, struct err *e)
 {
@@ -70,7 +57,7 @@ static int for_programs(struct cli *c, const struct operands *ops, struct err *e
     struct view_pages v = {.c = c};
 
     int rc = q.limit == 0  ? 0
-             : cli_json(c) ? list_texts(c, &q, print_text, &v, e)
+             : cli_json(c) ? list_texts(c, &q, view_page_text, &v, e)
                            : list_pages(c, &q, print_page, &v, NULL, e);
     if (rc < 0)
         return -1;
@@ -116,12 +103,11 @@ static int ls_table(struct cli *c, const struct operands *ops, struct err *e)
     return rc;
 }
 
-static int ls(struct cli *c, const void *opts, const struct operands *ops)
+static int ls(struct cli *c, const void *opts UNUSED, const struct operands *ops)
 {
     struct err e = {0};
     int rc;
 
-    (void)opts;
     if (c->opt.limit.set && c->opt.limit.v < 0)
         rc = err_set(&e, ERR_INVALID, "-n %lld must be 0 or more", (long long)c->opt.limit.v);
     else
@@ -130,18 +116,17 @@ static int ls(struct cli *c, const void *opts, const struct operands *ops)
 }
 
 const struct command cmd_ls = {
-    USAGE(SECTION_LOOK, "ls", "[OPTION…] [FILTER…]"),
-    .summary = "list running, queued and finished jobs",
+    BERTH_COMMAND(SECTION_LOOK, "ls", "[OPTION…] [FILTER…]", ls,
+                  "list running, queued and finished jobs"),
     .description =
         "Without options: all running jobs, the first 20 queued and the last 20 finished ones. "
         "With a filter or an option: the newest 50 jobs that match, or the number that -n gives. "
         "With -o json or csv: all jobs that match.\n\nA filter compares with : = != ~ < <= > >= "
         "and joins with and, or, not and parentheses. Fields: id name state project user batch "
         "cron exit_code priority attempt created started ended duration reason, tag.NAME, "
-        "metric.NAME; "
-        "any other word is a parameter or a metric, and quotes hold any name. ~ finds a part of "
-        "the text; : takes a comma list; times "
-        "take an age such as 2h; the states active and finished stand for several states.",
+        "metric.NAME; any other word is a parameter or a metric, and quotes hold any name. ~ finds "
+        "a part of the text; : takes a comma list; times take an age such as 2h; the states active "
+        "and finished stand for several states.",
     .groups = OPTION_GROUPS(&list_group, &output_group, &common_group),
     .examples = EXAMPLES(
         {"berth ls", "running and queued jobs, and the last 20 that ended"},
@@ -152,5 +137,4 @@ const struct command cmd_ls = {
         {"berth ls -o json | jq -r '.[] | select(.state==\"failed\") | .id'", "ids for a script"},
         {"berth ls -a -o csv > jobs.csv", "every job, for a spreadsheet"}),
     OPERANDS("filter", 0, SIZE_MAX, COMPLETE_NONE),
-    .run = ls,
 };

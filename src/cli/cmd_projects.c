@@ -4,7 +4,7 @@
 #include "cli/commands.h"
 #include "cli/view.h"
 
-static int projects(struct cli *c, const void *opts, const struct operands *ops)
+static int projects(struct cli *c, const void *opts UNUSED, const struct operands *ops UNUSED)
 {
     static const struct column cols[] = {
         {"PROJECT", "name", CELL_TEXT, true, NULL},
@@ -17,15 +17,12 @@ static int projects(struct cli *c, const void *opts, const struct operands *ops)
         {"LOST", "lost", CELL_NUMBER, false, "0"},
     };
 
-    (void)opts;
-    (void)ops;
     return view_list(c, "/v1/projects", cols, ARRAY_SIZE(cols),
                      "no projects yet; create one with berth submit --project NAME");
 }
 const struct command cmd_projects = {
-    USAGE(SECTION_LOOK, "projects", "[OPTION…]"),
-    .summary = "list projects and the states of their jobs",
+    BERTH_COMMAND(SECTION_LOOK, "projects", "[OPTION…]", projects,
+                  "list projects and the states of their jobs"),
     .groups = OPTION_GROUPS(&output_group, &common_group),
     .examples = EXAMPLES({"berth projects", "every project and the states of its jobs"}),
-    .run = projects,
 };

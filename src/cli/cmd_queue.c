@@ -16,19 +16,17 @@ static int queue_list(struct cli *c)
     return view_list(c, "/v1/queues", cols, ARRAY_SIZE(cols), "no queues yet");
 }
 
-static int queue(struct cli *c, const void *opts, const struct operands *ops)
+static int queue(struct cli *c, const void *opts UNUSED, const struct operands *ops)
 {
     /* Without operands the queues are listed; without a name the queue "default" is meant. */
     const char *verb = ops->n ? ops->p[0] : "list";
     const char *name = ops->n > 1 ? ops->p[1] : "default";
 
-    (void)opts;
     if (!strcmp(verb, "list"))
         return queue_list(c);
-    if (strcmp(verb, "pause") != 0 && strcmp(verb, "resume") != 0) {
-        cli_say("berth queue has no action '%.40s'; the actions are list, pause and resume", verb);
-        return err_exit_code(ERR_INVALID);
-    }
+    if (strcmp(verb, "pause") != 0 && strcmp(verb, "resume") != 0)
+        return cli_refuse(
+            "berth queue has no action '%.40s'; the actions are list, pause and resume", verb);
     int rc = resource_post(c, "queues", name, *verb == 'p' ? "/pause" : "/resume");
     if (rc == 0 && c->err.is_tty)
         cli_say(!strcmp(verb, "pause")
@@ -38,8 +36,8 @@ static int queue(struct cli *c, const void *opts, const struct operands *ops)
     return rc;
 }
 const struct command cmd_queue = {
-    USAGE(SECTION_CHANGE, "queue", "[list]\npause|resume [NAME]"),
-    .summary = "pause, resume and list queues",
+    BERTH_COMMAND(SECTION_CHANGE, "queue", "[list]\npause|resume [NAME]", queue,
+                  "pause, resume and list queues"),
     .description =
         "A job's queue is set at submission with --queue; without it the queue is \"default\".",
     .groups = OPTION_GROUPS(&output_group, &common_group),
@@ -49,5 +47,4 @@ const struct command cmd_queue = {
                          {"berth queue list", "list all queues"}),
     OPERANDS("action", 0, 2, COMPLETE_CHOICES),
     .choices = "list|pause|resume",
-    .run = queue,
 };

@@ -17,8 +17,7 @@ static const struct opt restore_options[] = {
     {"stop", 0, OPT_FLAG, NULL, offsetof(struct restore_opts, stop),
      "stop the daemon of the home first; running jobs continue", 0, NULL},
 };
-static const struct opt_group restore_group = {"Options", restore_options,
-                                               ARRAY_SIZE(restore_options), false, 0};
+static const struct opt_group restore_group = OPT_GROUP("Options", restore_options);
 
 static int restore(struct cli *c, const void *opts, const struct operands *ops)
 {
@@ -42,8 +41,8 @@ static int restore(struct cli *c, const void *opts, const struct operands *ops)
     return rc < 0 ? cli_fail(&e) : cli_report(c, &report, restore_report_text);
 }
 const struct command cmd_restore = {
-    USAGE(SECTION_DAEMON, "restore", "[OPTION…] BACKUP"),
-    .summary = "bring back a backup of a home, while jobs run",
+    BERTH_COMMAND(SECTION_DAEMON, "restore", "[OPTION…] BACKUP", restore,
+                  "bring back a backup of a home, while jobs run"),
     .description =
         "BACKUP is a directory of berth backup (the newest copy in it is used), one copy, or a "
         "database alone; files then stay as they are. What is replaced is renamed into "
@@ -57,5 +56,4 @@ const struct command cmd_restore = {
                          {"berth restore --to /srv/berth /backup/berth/2026-11-17T22-58-00Z",
                           "one copy, into a new home"}),
     OPERANDS("backup", 1, 1, COMPLETE_DIR),
-    .run = restore,
 };

@@ -16,7 +16,7 @@ static const struct opt own_opts[] = {
     {"quiet", 'q', OPT_FLAG, NULL, RUN(quiet),
      "print no progress and no table, only set the exit status"},
 };
-static const struct opt_group own_group = {"Running", own_opts, ARRAY_SIZE(own_opts), false};
+static const struct opt_group own_group = OPT_GROUP("Running", own_opts);
 /* The spec is built before the session is opened, so that a mistake in a file starts nothing. */
 static int run(struct cli *c, const void *opts, const struct operands *ops)
 {
@@ -26,11 +26,7 @@ static int run(struct cli *c, const void *opts, const struct operands *ops)
     AUTO(json) struct json *spec = NULL;
     struct err e = {0};
 
-    if (o->slots.set && (o->slots.v < 1 || o->slots.v > 100000))
-        err_set(&e, ERR_INVALID, "-j must be between 1 and 100000");
-    else
-        jobspec_build(&o->job, ops, &spec, &e);
-    if (!spec)
+    if (opt_range(&o->slots, "-j", 1, 100000, &e) < 0 || jobspec_build(&o->job, ops, &spec, &e) < 0)
         return cli_fail(&e);
     if (o->slots.set && file)
         json_set_int(spec, "slots", o->slots.v);
@@ -43,8 +39,9 @@ static int run(struct cli *c, const void *opts, const struct operands *ops)
 }
 
 const struct command cmd_run = {
-    USAGE(SECTION_RUN, "run", "[OPTION…] [--] COMMAND [ARGUMENT…]\n[OPTION…] FILE.yaml|FILE.json"),
-    .summary = "run a command or a file of jobs now, and wait for the end",
+    BERTH_COMMAND(SECTION_RUN, "run",
+                  "[OPTION…] [--] COMMAND [ARGUMENT…]\n[OPTION…] FILE.yaml|FILE.json", run,
+                  "run a command or a file of jobs now, and wait for the end"),
     .description = "Needs no daemon: the scheduler runs inside this command. A daemon that already "
                    "serves your home is used instead.\n\nBerth prints the output of the command as "
                    "it appears and exits with the command's status, or with 128 plus the number of "
@@ -62,5 +59,4 @@ const struct command cmd_run = {
         {"berth run sweep.yaml --retry-failed", "resume the file, and run failed jobs again"},
         {"berth run --timeout 1h --retries 2 -- ./flaky.sh", "with a time limit and two retries"}),
     OPERANDS("command", 0, SIZE_MAX, COMPLETE_FILE_OR_CMD),
-    .run = run,
 };

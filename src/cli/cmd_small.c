@@ -9,8 +9,6 @@
 #include "cli/view.h"
 #include "model/spec.h"
 
-static const struct opt_group *const no_groups[] = {NULL};
-
 /* Writes one page into b, or fails with e. */
 typedef int page_fn(struct cli *c, const struct operands *ops, struct buf *b, struct err *e);
 
@@ -37,16 +35,9 @@ static int page_print(struct cli *c, const struct operands *ops, page_fn *write)
                                        .summary = SUMMARY,                                         \
                                        .synopsis = SYNOPSIS,                                       \
                                        .section = SECTION_HELP,                                    \
-                                       .groups = no_groups,                                        \
+                                       .groups = OPTION_GROUPS(NULL),                              \
                                        .run = NAME##_run,                                          \
                                        __VA_ARGS__}
-/* At most one operand, a command of berth. */
-#define COMMAND_OPERAND .operand = "command", .max_operands = 1, .complete = COMPLETE_BERTH
-/* Exactly one operand, one of a fixed list. */
-#define CHOICE_OPERAND(OPERAND, CHOICES)                                                           \
-    .operand = OPERAND, .min_operands = 1, .max_operands = 1, .complete = COMPLETE_CHOICES,        \
-    .choices = CHOICES
-
 static int page_version(struct cli *c, const struct operands *ops, struct buf *b, struct err *e)
 {
     (void)ops, (void)e;
@@ -75,7 +66,8 @@ static int page_help(struct cli *c, const struct operands *ops, struct buf *b, s
         help_overview(b, c->program, c->out.colour);
     return 0;
 }
-PAGE_COMMAND(help, "explain a command, with examples", "[COMMAND]", COMMAND_OPERAND,
+PAGE_COMMAND(help, "explain a command, with examples", "[COMMAND]",
+             OPERANDS("command", 0, 1, COMPLETE_BERTH),
              .examples = EXAMPLES({"berth help", "all commands"},
                                   {"berth help ls", "one command, like berth ls --help"}));
 
@@ -88,15 +80,15 @@ static int page_man(struct cli *c, const struct operands *ops, struct buf *b, st
     man_page(b, cmd, c->program->commands, leading_groups, c->program->version);
     return 0;
 }
-PAGE_COMMAND(man, "print a manual page (roff)", "[COMMAND]", COMMAND_OPERAND,
-             .flags = COMMAND_HIDDEN);
+PAGE_COMMAND(man, "print a manual page (roff)", "[COMMAND]",
+             OPERANDS("command", 0, 1, COMPLETE_BERTH), .flags = COMMAND_HIDDEN);
 
 static int page_completion(struct cli *c, const struct operands *ops, struct buf *b, struct err *e)
 {
     return completion_script(b, ops->p[0], c->program->commands, leading_groups, e);
 }
 PAGE_COMMAND(completion, "print the completion script of a shell", "bash|zsh|fish",
-             CHOICE_OPERAND("shell", "bash|zsh|fish"),
+             OPERANDS("shell", 1, 1, COMPLETE_CHOICES), .choices = "bash|zsh|fish",
              .examples = EXAMPLES(
                  {"source <(berth completion bash)",
                   "for this shell; put it in ~/.bashrc to keep it"},
@@ -117,14 +109,14 @@ static int page_schema(struct cli *c, const struct operands *ops, struct buf *b,
     return 0;
 }
 PAGE_COMMAND(schema, "print the JSON Schema of job or sweep files", "job|sweep",
-             CHOICE_OPERAND("form", "job|sweep"),
+             OPERANDS("form", 1, 1, COMPLETE_CHOICES), .choices = "job|sweep",
              .examples = EXAMPLES({"berth schema sweep > sweep.schema.json",
                                    "let an editor check your files"}));
 
 /* ---- what Tab asks for; silent about every failure ---- */
 
 /* The exit status is 1 without a daemon; the scripts ignore it and offer nothing. */
-static int complete_words(struct cli *c, const void *opts, const struct operands *ops)
+static int complete_words(struct cli *c, const void *opts UNUSED, const struct operands *ops)
 {
     static const struct {
         const char *kind, *path, *member;
@@ -135,7 +127,6 @@ static int complete_words(struct cli *c, const void *opts, const struct operands
     };
     AUTO(buf) struct buf b = {0};
 
-    (void)opts;
     c->unreachable = NULL;
     for (size_t i = 0; i < ARRAY_SIZE(sources); i++) {
         AUTO(json) struct json *reply = NULL;
@@ -157,10 +148,9 @@ static int complete_words(struct cli *c, const void *opts, const struct operands
     return 0;
 }
 const struct command cmd_complete_words = {
-    USAGE(SECTION_HELP, "complete-words", "KIND"),
-    .summary = "words for the completion of a shell",
+    BERTH_COMMAND(SECTION_HELP, "complete-words", "KIND", complete_words,
+                  "words for the completion of a shell"),
     .flags = COMMAND_HIDDEN,
     .groups = OPTION_GROUPS(&common_group),
     OPERANDS("kind", 1, 1, COMPLETE_NONE),
-    .run = complete_words,
 };

@@ -9,6 +9,7 @@
 #include "base/util.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
+#include "cli/view.h"
 #include "host/doctor.h"
 #include <errno.h>
 #include <poll.h>
@@ -54,10 +55,9 @@ static bool has_ended(pid_t pid, int pidfd, const char *lock)
 
 static void say_stopped(const struct cli *c, pid_t pid, const struct json *counts)
 {
-    int64_t running = json_int(json_get(counts, "running")) +
-                      json_int(json_get(counts, "starting")) +
-                      json_int(json_get(counts, "stopping")),
-            queued = json_int(json_get(counts, "queued"));
+    int64_t queued = int_of(counts, "queued"),
+            running =
+                int_of(counts, "running") + int_of(counts, "starting") + int_of(counts, "stopping");
     char jobs[120];
 
     snprintf(jobs, sizeof(jobs), "%lld job%s continue%s to run", (long long)running,
@@ -100,25 +100,21 @@ static int stop_daemon(struct cli *c, struct err *e)
     return 0;
 }
 
-static int stop(struct cli *c, const void *opts, const struct operands *ops)
+static int stop(struct cli *c, const void *opts UNUSED, const struct operands *ops UNUSED)
 {
     struct err e = {0};
 
-    (void)opts;
-    (void)ops;
     c->unreachable = NULL; /* a daemon is not started to be ended */
     if (cli_open(c, &e) < 0)
         return cli_fail(&e);
-    if (!c->is_unix) {
-        cli_say("berth stop ends a daemon of this machine; run it where the daemon runs");
-        return err_exit_code(ERR_INVALID);
-    }
+    if (!c->is_unix)
+        return cli_refuse("berth stop ends a daemon of this machine; run it where the daemon runs");
     return stop_daemon(c, &e) < 0 ? cli_fail(&e) : 0;
 }
 
 const struct command cmd_stop = {
-    USAGE(SECTION_DAEMON, "stop", "[OPTION…]"),
-    .summary = "end the daemon; running jobs continue",
+    BERTH_COMMAND(SECTION_DAEMON, "stop", "[OPTION…]", stop,
+                  "end the daemon; running jobs continue"),
     .description =
         "Asks the daemon of the home to end and returns when it has. Jobs continue to run, and "
         "the next daemon takes them over with their output and exit status; queued jobs wait for "
@@ -126,5 +122,4 @@ const struct command cmd_stop = {
     .groups = OPTION_GROUPS(&common_group),
     .examples = EXAMPLES({"berth stop", "end the daemon that berth submit started"},
                          {"berth stop --home /srv/berth", "the daemon of another home"}),
-    .run = stop,
 };

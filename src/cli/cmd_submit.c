@@ -20,7 +20,7 @@ static const struct opt own_opts[] = {
     {"wait", 'w', OPT_FLAG, NULL, offsetof(struct submit_opts, wait),
      "wait until the job ends and exit with its status"},
 };
-static const struct opt_group own_group = {"Waiting", own_opts, ARRAY_SIZE(own_opts), false};
+static const struct opt_group own_group = OPT_GROUP("Waiting", own_opts);
 /* `many`: the reply is that of a list or a sweep, with "first" and "count" instead of "number". */
 static void say_submitted(const struct cli *c, const struct json *reply, bool many)
 {
@@ -59,8 +59,9 @@ static int submit_run(struct cli *c, const void *opts, const struct operands *op
 }
 
 const struct command cmd_submit = {
-    USAGE(SECTION_RUN, "submit", "[OPTION…] [--] COMMAND [ARGUMENT…]\n[OPTION…] --file FILE"),
-    .summary = "put a command, an array or a file of jobs in the queue",
+    BERTH_COMMAND(SECTION_RUN, "submit",
+                  "[OPTION…] [--] COMMAND [ARGUMENT…]\n[OPTION…] --file FILE", submit_run,
+                  "put a command, an array or a file of jobs in the queue"),
     .description =
         "Prints the id of the job, or of the batch when there are several jobs. The job is on disk "
         "before the id is printed, starts as soon as resources are free, and keeps running when "
@@ -88,5 +89,4 @@ const struct command cmd_submit = {
                  {"berth submit --file sweep.yaml", "all jobs of a file"},
                  {"id=$(berth submit -- ./long.sh) && berth wait $id", "use the id in a script"}),
     OPERANDS("command", 0, SIZE_MAX, COMPLETE_FILE_OR_CMD),
-    .run = submit_run,
 };

@@ -16,7 +16,7 @@ struct tag_opts {
 static const struct opt tag_own[] = {
     {"remove", 'r', OPT_FLAG, NULL, offsetof(struct tag_opts, remove), "remove the tags"},
 };
-static const struct opt_group tag_group = {"Tag", tag_own, ARRAY_SIZE(tag_own), false};
+static const struct opt_group tag_group = OPT_GROUP("Tag", tag_own);
 
 /* word is NAME or NAME=VALUE; without a value the tag is an empty text.  A removal ignores the
  * value. */
@@ -45,8 +45,8 @@ static int tag(struct cli *c, const void *opts, const struct operands *ops)
     return 0;
 }
 const struct command cmd_tag = {
-    USAGE(SECTION_CHANGE, "tag", "[OPTION…] JOB NAME[=VALUE]…"),
-    .summary = "set or remove tags of a job",
+    BERTH_COMMAND(SECTION_CHANGE, "tag", "[OPTION…] JOB NAME[=VALUE]…", tag,
+                  "set or remove tags of a job"),
     .description = "The last value of a tag counts, whether a person or the job itself set it.",
     OPTIONS(struct tag_opts, &tag_group, &common_group),
     .examples = EXAMPLES({"berth tag 42 best data=v2", "two tags, one with a value"},
@@ -54,7 +54,6 @@ const struct command cmd_tag = {
                          {"berth tag 42 data=v3",
                           "another value: the last one counts; berth ls tag:data finds the job"}),
     OPERANDS("job", 2, SIZE_MAX, COMPLETE_JOB),
-    .run = tag,
 };
 
 /* ---- berth note ---- */
@@ -68,7 +67,7 @@ static const struct opt note_own[] = {
     {"author", 0, OPT_TEXT, "NAME", offsetof(struct note_opts, author),
      "author of the note (default: you)"},
 };
-static const struct opt_group note_group = {"Note", note_own, ARRAY_SIZE(note_own), false};
+static const struct opt_group note_group = OPT_GROUP("Note", note_own);
 
 static int note_list(struct cli *c, const char *path)
 {
@@ -97,14 +96,10 @@ static int note(struct cli *c, const void *opts, const struct operands *ops)
     AUTO(buf) struct buf path = {0}, text = {0};
     struct err e = {0};
 
-    if (o->project) {
-        resource_path(&path, "projects", o->project, "/notes");
-    } else if (ops->n) {
-        resource_path(&path, "jobs", ops->p[0], "/notes");
-    } else {
-        cli_say("berth note needs a job or --about PROJECT");
-        return err_exit_code(ERR_INVALID);
-    }
+    if (!o->project && !ops->n)
+        return cli_refuse("berth note needs a job or --about PROJECT");
+    resource_path(&path, o->project ? "projects" : "jobs", o->project ? o->project : ops->p[0],
+                  "/notes");
     join_words(&text, ops, from);
     if (ops->n <= from)
         return note_list(c, path.p);
@@ -115,14 +110,13 @@ static int note(struct cli *c, const void *opts, const struct operands *ops)
     return cli_post(c, path.p, body, NULL, &e) < 0 ? cli_fail(&e) : 0;
 }
 const struct command cmd_note = {
-    USAGE(SECTION_CHANGE, "note", "[OPTION…] JOB [TEXT…]\n--about PROJECT [TEXT…]"),
-    .summary = "write or list notes about a job or project",
+    BERTH_COMMAND(SECTION_CHANGE, "note", "[OPTION…] JOB [TEXT…]\n--about PROJECT [TEXT…]", note,
+                  "write or list notes about a job or project"),
     OPTIONS(struct note_opts, &note_group, &output_group, &common_group),
     .examples = EXAMPLES({"berth note 42 'diverged after step 900'", "about a job"},
                          {"berth note 42", "list the notes of job 42"},
                          {"berth note --about vision 'new data from today'", "about a project"}),
     OPERANDS("job", 0, SIZE_MAX, COMPLETE_JOB),
-    .run = note,
 };
 
 /* ---- berth project ---- */
@@ -152,20 +146,18 @@ static int project_show(struct cli *c, const char *path)
 }
 
 /* "-" as the only word reads the description from standard input. */
-static int project(struct cli *c, const void *opts, const struct operands *ops)
+static int project(struct cli *c, const void *opts UNUSED, const struct operands *ops)
 {
     AUTO(buf) struct buf path = {0}, text = {0};
     const char *verb = ops->p[0];
     struct err e = {0};
 
-    (void)opts;
     resource_path(&path, "projects", ops->p[1], "");
     if (!strcmp(verb, "show"))
         return project_show(c, path.p);
-    if (strcmp(verb, "describe") != 0) {
-        cli_say("berth project has no action '%.40s'; the actions are show and describe", verb);
-        return err_exit_code(ERR_INVALID);
-    }
+    if (strcmp(verb, "describe") != 0)
+        return cli_refuse("berth project has no action '%.40s'; the actions are show and describe",
+                          verb);
     if (ops->n == 3 && !strcmp(ops->p[2], "-")) {
         AUTO_FREE char *all = NULL;
         size_t n;
@@ -180,8 +172,8 @@ static int project(struct cli *c, const void *opts, const struct operands *ops)
     return cli_call(c, "PUT", path.p, NULL, body, NULL, &e) < 0 ? cli_fail(&e) : 0;
 }
 const struct command cmd_project = {
-    USAGE(SECTION_CHANGE, "project", "show NAME\ndescribe NAME TEXT…|-"),
-    .summary = "show or describe a project",
+    BERTH_COMMAND(SECTION_CHANGE, "project", "show NAME\ndescribe NAME TEXT…|-", project,
+                  "show or describe a project"),
     .description = "berth projects lists all projects.",
     .groups = OPTION_GROUPS(&output_group, &common_group),
     .examples = EXAMPLES(
@@ -190,5 +182,4 @@ const struct command cmd_project = {
         {"berth project show vision", "description, owner and number of jobs"}),
     OPERANDS("action", 2, SIZE_MAX, COMPLETE_CHOICES),
     .choices = "show|describe",
-    .run = project,
 };

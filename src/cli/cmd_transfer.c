@@ -4,26 +4,26 @@
 #include "base/util.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
+#include "cli/view.h"
 #include "host/restore.h"
 #include "host/transfer.h"
 
 static void export_text(struct buf *out, const struct json *j)
 {
-    int64_t jobs = json_int(json_get(j, "jobs")), left = json_int(json_get(j, "unfinished"));
+    int64_t jobs = int_of(j, "jobs"), left = int_of(j, "unfinished");
 
     buf_addf(out, "%s: %lld job%s\n", json_get_str(j, "file").p, (long long)jobs, plural_end(jobs));
     if (left)
         cli_say("%lld job%s had not finished and were left out", (long long)left, plural_end(left));
 }
 
-static int export(struct cli *c, const void *opts, const struct operands *ops)
+static int export(struct cli *c, const void *opts UNUSED, const struct operands *ops)
 {
     struct archive_progress bar;
     struct archive_watch watch = {.progress = archive_progress_show, .ctx = &bar};
     AUTO(buf) struct buf report = {0};
     struct err e = {0};
 
-    (void)opts;
     if (cli_find_home(c, false, &e) < 0)
         return cli_fail(&e);
     archive_progress_begin(&bar, "Export", c->err.is_tty);
@@ -32,8 +32,8 @@ static int export(struct cli *c, const void *opts, const struct operands *ops)
     return rc < 0 ? cli_fail(&e) : cli_report(c, &report, export_text);
 }
 const struct command cmd_export = {
-    USAGE(SECTION_DAEMON, "export", "[OPTION…] PROJECT… FILE"),
-    .summary = "write the finished jobs of projects to a file",
+    BERTH_COMMAND(SECTION_DAEMON, "export", "[OPTION…] PROJECT… FILE", export,
+                  "write the finished jobs of projects to a file"),
     .description =
         "The file holds jobs, runs, parameters, metrics, tags, notes, outputs and run directories. "
         "berth import brings them into another home. Jobs that have not finished are left out, and "
@@ -41,7 +41,6 @@ const struct command cmd_export = {
     .groups = OPTION_GROUPS(&output_group, &common_group),
     .examples = EXAMPLES({"berth export vision speech results.tgz", "two projects"}),
     OPERANDS("project", 2, SIZE_MAX, COMPLETE_PROJECT),
-    .run = export,
 };
 
 struct import_opts {
@@ -54,15 +53,14 @@ static const struct opt import_options[] = {
     {"stop", 0, OPT_FLAG, NULL, offsetof(struct import_opts, stop),
      "stop the daemon of the home first; running jobs continue", 0, NULL},
 };
-static const struct opt_group import_group = {"Options", import_options, ARRAY_SIZE(import_options),
-                                              false, 0};
+static const struct opt_group import_group = OPT_GROUP("Options", import_options);
 
 static void import_text(struct buf *out, const struct json *j)
 {
-    int64_t jobs = json_int(json_get(j, "jobs"));
+    int64_t jobs = int_of(j, "jobs");
 
     buf_addf(out, "%lld job%s imported, %lld were here already\n", (long long)jobs,
-             plural_end(jobs), (long long)json_int(json_get(j, "present")));
+             plural_end(jobs), (long long)int_of(j, "present"));
 }
 
 static int import(struct cli *c, const void *opts, const struct operands *ops)
@@ -78,8 +76,8 @@ static int import(struct cli *c, const void *opts, const struct operands *ops)
     return cli_report(c, &report, import_text);
 }
 const struct command cmd_import = {
-    USAGE(SECTION_DAEMON, "import", "[OPTION…] FILE"),
-    .summary = "bring the jobs of a file of berth export into this home",
+    BERTH_COMMAND(SECTION_DAEMON, "import", "[OPTION…] FILE", import,
+                  "bring the jobs of a file of berth export into this home"),
     .description =
         "Jobs keep their ids and get new numbers; they belong to you from now on. A job whose id "
         "this home has or had is left out, so a second import of a file adds nothing. Nothing is "
@@ -88,5 +86,4 @@ const struct command cmd_import = {
     .examples = EXAMPLES({"berth import --stop results.tgz", "stop the daemon, then import"},
                          {"berth import --project archive results.tgz", "into one project"}),
     OPERANDS("file", 1, 1, COMPLETE_FILE),
-    .run = import,
 };

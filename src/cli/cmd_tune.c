@@ -70,22 +70,20 @@ static const struct opt tune_opts[] = {
     {"engine", 'e', OPT_CHOICE, "NAME", OWN(engine), tune_engine_help, COMPLETE_CHOICES,
      tune_engine_names},
 };
-static const struct opt_group tune_group = {"The search", tune_opts, ARRAY_SIZE(tune_opts), false};
+static const struct opt_group tune_group = OPT_GROUP("The search", tune_opts);
 const struct command cmd_tune = {
-    USAGE(SECTION_LOOK, "tune", "[--engine NAME]"),
-    .summary = "propose hyper-parameters to a program, by lines of JSON",
+    BERTH_COMMAND(SECTION_LOOK, "tune", "[--engine NAME]", tune_run,
+                  "propose hyper-parameters to a program, by lines of JSON"),
     .description =
-        "Reads one JSON object per line from standard input and answers each by one line. "
-        "create describes the space, ask returns the parameters of the next trial, tell takes its "
-        "result, record adds a trial with given parameters, close ends the process:\n\n"
-        "{\"op\": \"create\", \"seed\": 1, \"direction\": \"minimize\", \"n_trials\": 200, "
-        "\"space\": [{\"name\": \"lr\", \"type\": \"float\", \"low\": 1e-5, \"high\": 0.1, "
-        "\"log\": true}]}\n\n"
-        "{\"op\": \"ask\"} is answered by {\"id\": 1, \"params\": {\"lr\": 0.01}}\n\n"
-        "{\"op\": \"tell\", \"id\": 1, \"value\": 0.5} is answered by {\"ok\": true}\n\n"
-        "Several trials may be in flight. The same seed and the same order of lines give the same "
-        "answers.",
+        "Reads one JSON object per line from standard input and answers each by one line. create "
+        "describes the space, ask returns the parameters of the next trial, tell takes its result, "
+        "record adds a trial with given parameters, close ends the process:\n\n{\"op\": "
+        "\"create\", \"seed\": 1, \"direction\": \"minimize\", \"n_trials\": 200, \"space\": "
+        "[{\"name\": \"lr\", \"type\": \"float\", \"low\": 1e-5, \"high\": 0.1, \"log\": "
+        "true}]}\n\n{\"op\": \"ask\"} is answered by {\"id\": 1, \"params\": {\"lr\": "
+        "0.01}}\n\n{\"op\": \"tell\", \"id\": 1, \"value\": 0.5} is answered by {\"ok\": "
+        "true}\n\nSeveral trials may be in flight. The same seed and the same order of lines give "
+        "the same answers.",
     OPTIONS(struct tune_opts, &tune_group),
     .examples = EXAMPLES({"berth tune --engine sobol", "serve one study until close"}),
-    .run = tune_run,
 };

@@ -15,7 +15,7 @@ static const struct opt wait_own[] = {
     {"batch", 'b', OPT_TEXT, "ID", offsetof(struct wait_opts, batch),
      "wait for all jobs of a batch"},
 };
-static const struct opt_group wait_group = {"Waiting", wait_own, ARRAY_SIZE(wait_own), false};
+static const struct opt_group wait_group = OPT_GROUP("Waiting", wait_own);
 
 /* The exit status is the highest of all jobs.  The deadline covers all of them together. */
 static int wait_jobs(struct cli *c, const void *opts, const struct operands *ops)
@@ -46,8 +46,8 @@ static int wait_jobs(struct cli *c, const void *opts, const struct operands *ops
     return rc < 0 ? cli_fail(&e) : status;
 }
 const struct command cmd_wait = {
-    USAGE(SECTION_LOOK, "wait", "[OPTION…] JOB…"),
-    .summary = "wait for jobs and exit with their status",
+    BERTH_COMMAND(SECTION_LOOK, "wait", "[OPTION…] JOB…", wait_jobs,
+                  "wait for jobs and exit with their status"),
     .description =
         "The exit status is the job's status; 128 plus the number of the signal that killed the "
         "job; 130 when the job was cancelled before it ran; 124 when --timeout came first.",
@@ -57,5 +57,4 @@ const struct command cmd_wait = {
         {"berth wait 41 42 43", "until all three have ended; exits with the highest status"},
         {"berth wait --timeout 1h 42 || echo late or failed", "with a time limit"}),
     OPERANDS("job", 0, SIZE_MAX, COMPLETE_JOB),
-    .run = wait_jobs,
 };

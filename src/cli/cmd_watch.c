@@ -15,7 +15,7 @@ static const struct opt watch_own[] = {
     {"since", 's', OPT_INT, "N", offsetof(struct watch_opts, since),
      "from event number N on (0: from the beginning)"},
 };
-static const struct opt_group watch_group = {"Events", watch_own, ARRAY_SIZE(watch_own), false};
+static const struct opt_group watch_group = OPT_GROUP("Events", watch_own);
 
 struct watching {
     struct cli *c;
@@ -29,12 +29,11 @@ static void event_line(struct watching *w, const struct json *ev)
     const struct json *data = json_get(ev, "data");
     int64_t first = int_of(ev, "job"), last = int_of(ev, "last");
     struct str state = str_starts(kind, STR("job.")) ? (struct str){kind.p + 4, kind.n - 4} : kind;
-    enum colour col = w->c->out.colour ? state_colour(state) : COLOUR_NONE;
     char at[STAMP_TEXT_MAX];
 
     stamp_format(time_of(ev, "at"), at);
-    buf_addf(&w->out, "%s  %s%-12.*s%s", at + 11, colour_start(col), STR_ARG(state),
-             col != COLOUR_NONE ? colour_end() : "");
+    buf_addf(&w->out, "%s  ", at + 11);
+    colour_addf(&w->out, w->c->out.colour, state_colour(state), "%-12.*s", STR_ARG(state));
     if (first)
         buf_addf(&w->out, " job %lld", (long long)first);
     if (last > first)
@@ -100,8 +99,7 @@ static int watch(struct cli *c, const void *opts, const struct operands *ops)
     return cli_fail(&e);
 }
 const struct command cmd_watch = {
-    USAGE(SECTION_LOOK, "watch", "[OPTION…] [JOB]"),
-    .summary = "print changes as they happen",
+    BERTH_COMMAND(SECTION_LOOK, "watch", "[OPTION…] [JOB]", watch, "print changes as they happen"),
     .description =
         "The stream continues across restarts of the daemon without a missed or repeated event.",
     OPTIONS(struct watch_opts, &watch_group, &output_group, &common_group),
@@ -110,5 +108,4 @@ const struct command cmd_watch = {
         {"berth watch 42", "only events of job 42"},
         {"berth watch --since 0 -o json", "the whole history, one JSON object a line, then live"}),
     OPERANDS("job", 0, 1, COMPLETE_JOB),
-    .run = watch,
 };

@@ -4,31 +4,23 @@
 #include "base/log.h"
 #include "base/util.h"
 #include "io/loop.h"
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <semaphore.h>
 
 enum { MESSAGES_MS = 12000 }; /* a little longer than one request of a hook may take */
 
 struct embed {
     pthread_t thread;
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    enum { OPENING, OPEN, FAILED } state; /* under lock */
-    struct host_conf conf;                /* texts are the caller's */
+    sem_t opened;          /* posted once `open` and `err` are set */
+    bool open;             /* else the thread has ended, and err says why */
+    struct host_conf conf; /* texts are the caller's */
     /* Made by the thread of the command, run by the host's thread.  loop_post is safe from any
      * thread. */
     struct loop *loop;
     struct err err;
 };
-
-/* Called by the host's thread; wakes embed_open. */
-static void tell(struct embed *x, int state)
-{
-    pthread_mutex_lock(&x->lock);
-    x->state = state;
-    pthread_cond_signal(&x->changed);
-    pthread_mutex_unlock(&x->lock);
-}
 
 /* host_open, the loop and host_close run on the same thread: the host expects to be called by one
  * thread only. */
@@ -37,11 +29,10 @@ static void *host_thread(void *arg)
     struct embed *x = arg;
     struct host *h = NULL;
 
-    if (host_open(&h, &x->conf, x->loop, &x->err) < 0) {
-        tell(x, FAILED);
+    x->open = host_open(&h, &x->conf, x->loop, &x->err) == 0;
+    sem_post(&x->opened);
+    if (!h)
         return NULL;
-    }
-    tell(x, OPEN);
     loop_run(x->loop);
     host_send_messages(h, MESSAGES_MS);
     host_close(h);
@@ -58,8 +49,7 @@ static void embed_free(struct embed *x)
 {
     pthread_join(x->thread, NULL);
     loop_free(x->loop);
-    pthread_mutex_destroy(&x->lock);
-    pthread_cond_destroy(&x->changed);
+    sem_destroy(&x->opened);
     free(x);
 }
 
@@ -81,26 +71,18 @@ int embed_open(struct embed **out, const struct host_conf *conf, struct err *e)
     struct embed *x = xcalloc(1, sizeof(*x));
 
     x->conf = *conf;
-    pthread_mutex_init(&x->lock, NULL);
-    pthread_cond_init(&x->changed, NULL);
+    sem_init(&x->opened, 0, 0);
     x->loop = loop_new();
     if (pthread_create(&x->thread, NULL, host_thread, x) != 0) {
         loop_free(x->loop);
         free(x);
         return err_set(e, ERR_INTERNAL, "cannot start a thread for the scheduler");
     }
-    pthread_mutex_lock(&x->lock);
-    while (x->state == OPENING)
-        pthread_cond_wait(&x->changed, &x->lock);
-    pthread_mutex_unlock(&x->lock);
-    if (x->state == OPEN) {
-        *out = x;
-        return 0;
-    }
-    if (e)
+    while (sem_wait(&x->opened) < 0 && errno == EINTR)
+        ;
+    if (!x->open && e)
         *e = x->err;
-    embed_free(x);
-    return -1;
+    return HAND_OUT(x->open ? 0 : -1, out, x, embed_free);
 }
 
 void embed_close(struct embed *x)

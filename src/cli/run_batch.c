@@ -101,8 +101,8 @@ static int part(struct cli *c, struct buf *out, const char *title, const char *s
 
     if (rc == 0 && json_len(rows)) {
         if (title)
-            buf_addf(out, "\n%s%s%s\n", c->out.colour ? colour_start(COLOUR_BOLD) : "", title,
-                     c->out.colour ? colour_end() : "");
+            colour_addf(out, c->out.colour, COLOUR_BOLD, "\n%s", title);
+        buf_adds(out, title ? "\n" : "");
         view_table(out, rows, job_columns, n_job_columns, c->out.width, c->out.colour);
         if (more && state)
             buf_addf(out, "and more: berth ls --batch %s --state %s\n", c->opt.batch, state);
@@ -173,11 +173,10 @@ int run_batch_table(struct run_session *s, const struct run_opts *o, const char 
 /* The caller frees it.  "jobs" when the batch has no name or the daemon cannot be asked. */
 static char *batch_name(struct run_session *s, int64_t first)
 {
-    AUTO_FREE char *path = xasprintf("/v1/jobs/%lld", (long long)first);
     AUTO(json) struct json *job = NULL;
     struct err e;
 
-    if (cli_get(s->c, path, &job, &e) < 0)
+    if (cli_getf(s->c, &job, &e, "/v1/jobs/%lld", (long long)first) < 0)
         return xstrdup("jobs");
     struct str name = text_of(job, "batch_name");
     return name.n ? xstrndup(name.p, name.n) : xstrdup("jobs");

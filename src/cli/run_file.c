@@ -31,11 +31,8 @@ static void identify(const struct json *spec, const char *file, char out[HASH_HE
     AUTO(json) struct json *copy = json_copy(spec);
     uint8_t digest[32];
     struct sha256 h;
-    char cwd[4096];
+    AUTO_FREE char *path = path_from_here(file);
 
-    if (!getcwd(cwd, sizeof(cwd)))
-        snprintf(cwd, sizeof(cwd), "/");
-    AUTO_FREE char *path = path_absolute(file, cwd);
     json_del(copy, "env");
     json_del(copy, "slots");
     AUTO_FREE char *text = json_text(copy);
@@ -115,9 +112,7 @@ static int retry_states(struct run_session *s, const char *batch, const char *st
 static int active_of(struct run_session *s, const char *batch, struct json **counts,
                      int64_t *out_active, struct err *e)
 {
-    AUTO_FREE char *path = xasprintf("/v1/jobs/summary?batch=%s", batch);
-
-    if (cli_get(s->c, path, counts, e) < 0)
+    if (cli_getf(s->c, counts, e, "/v1/jobs/summary?batch=%s", batch) < 0)
         return -1;
     *out_active = int_of(*counts, "total") - counts_done(*counts);
     return 0;

@@ -124,9 +124,7 @@ static void *copy_errors(void *arg)
 
 static int job_record(struct one *o, struct json **out, struct err *e)
 {
-    AUTO_FREE char *path = xasprintf("/v1/jobs/%s", o->ref);
-
-    return cli_get(o->s->c, path, out, e);
+    return cli_getf(o->s->c, out, e, "/v1/jobs/%s", o->ref);
 }
 
 /* One run from its first byte to its end.  The host may change hands on the way. */

@@ -7,9 +7,8 @@
 #include "cli/jobspec.h"
 #include "cli/view.h"
 
-static void snapshot_on_warning(void *arg, const char *sentence)
+static void snapshot_on_warning(void *arg UNUSED, const char *sentence)
 {
-    (void)arg;
     cli_say("%s", sentence);
 }
 

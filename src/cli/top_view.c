@@ -141,8 +141,8 @@ static void header(struct frame *f, const struct top_model *m)
     char now[STAMP_TEXT_MAX];
 
     stamp_format(clock_wall(&clock_system), now);
-    buf_addf(&b, "%sberth %s%s  ", f->colour ? colour_start(COLOUR_BOLD) : "", m->version,
-             f->colour ? colour_end() : "");
+    colour_addf(&b, f->colour, COLOUR_BOLD, "berth %s", m->version);
+    buf_adds(&b, "  ");
     put_nodes(&b, m->nodes);
     buf_addf(&b, "  %s", now + 11);
     put_line(f, buf_str(&b));
@@ -214,8 +214,7 @@ static void log_view(struct frame *f, const struct top_model *m)
     AUTO(buf) struct buf b = {0};
     size_t room = f->height - f->line - 2, lines = 0, at = m->log.n;
 
-    buf_addf(&b, "%soutput of job %lld%s", f->colour ? colour_start(COLOUR_BOLD) : "",
-             (long long)m->log_job, f->colour ? colour_end() : "");
+    colour_addf(&b, f->colour, COLOUR_BOLD, "output of job %lld", (long long)m->log_job);
     put_line(f, buf_str(&b));
     if (at && m->log.p[at - 1] == '\n')
         at--;
