@@ -97,12 +97,7 @@ int cas_open(const char *dir, struct cas **out, struct err *e)
     struct cas *c = xcalloc(1, sizeof(*c));
     *c = (struct cas){
         .dir = xstrdup(dir), .fd = -1, .blobs = -1, .trees = -1, .known = -1, .tmp = -1};
-    if (open_parts(c, e) < 0) {
-        cas_close(c);
-        return -1;
-    }
-    *out = c;
-    return 0;
+    return HAND_OUT(open_parts(c, e), out, c, cas_close);
 }
 
 void cas_close(struct cas *c)

@@ -50,9 +50,7 @@ void batch_done(struct batch *b)
         unlinkat(b->c->tmp, b->name, AT_REMOVEDIR);
     if (b->lock >= 0)
         close(b->lock);
-    for (size_t i = 0; i < b->list.n; i++)
-        free(b->list.p[i]);
-    vec_done(&b->list);
+    vec_free_each(&b->list, free);
     map_str_done(&b->by_name);
     *b = (struct batch){0};
 }

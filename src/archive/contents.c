@@ -43,9 +43,7 @@ void contents_free(struct contents *c)
 {
     if (!c)
         return;
-    for (size_t i = 0; i < c->list.n; i++)
-        free(c->list.p[i]);
-    vec_done(&c->list);
+    vec_free_each(&c->list, free);
     map_u64_done(&c->by_inode);
     free(c->records);
     free(c);

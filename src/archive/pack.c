@@ -74,15 +74,10 @@ int packer_new(struct pack_source *source_take, const struct archive_watch *w, g
     p->gzip = gzip_new(out, ctx);
     p->tar = lib->write_new();
     p->entry = lib->entry_new();
-    if (!p->tar || !p->entry || lib->write_set_format_pax_restricted(p->tar) != ARCHIVE_OK ||
-        lib->write_set_bytes_per_block(p->tar, 0) != ARCHIVE_OK ||
-        lib->write_open(p->tar, p, NULL, on_tar_bytes, NULL) != ARCHIVE_OK) {
-        pack_fail(p, e);
-        packer_free(p);
-        return -1;
-    }
-    *result = p;
-    return 0;
+    bool ready = p->tar && p->entry && lib->write_set_format_pax_restricted(p->tar) == ARCHIVE_OK &&
+                 lib->write_set_bytes_per_block(p->tar, 0) == ARCHIVE_OK &&
+                 lib->write_open(p->tar, p, NULL, on_tar_bytes, NULL) == ARCHIVE_OK;
+    return HAND_OUT(ready ? 0 : pack_fail(p, e), result, p, packer_free);
 }
 
 void packer_free(struct packer *p)

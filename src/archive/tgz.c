@@ -74,12 +74,7 @@ static int tgz_new(struct pack_source *source_take, const struct archive_watch *
     struct tgz *t = xcalloc(1, sizeof(*t));
 
     buf_init(&t->made, 64 << 20);
-    if (packer_new(source_take, w, tgz_on_bytes, t, &t->packer, e) < 0) {
-        tgz_close(t);
-        return -1;
-    }
-    *out = t;
-    return 0;
+    return HAND_OUT(packer_new(source_take, w, tgz_on_bytes, t, &t->packer, e), out, t, tgz_close);
 }
 
 int tgz_open_dir(const char *dir, const char *top, const struct archive_watch *w, struct tgz **out,

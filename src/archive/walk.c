@@ -109,22 +109,15 @@ int walk_open(const char *dir, const struct ignore *ig, struct watch *w, struct 
     k->root = xstrdup(dir);
     buf_init(&k->path, 1 << 20);
     k->last = (struct walk_entry){.path = "", .dir = AT_FDCWD, .name = k->root};
-    if (fstat(fd, &k->last.st) < 0 || push_level(k, fd, ".") < 0) {
-        err_sys(e, "cannot read directory %s", dir);
-        walk_free(k);
-        return -1;
-    }
-    *out = k;
-    return 0;
+    bool read = fstat(fd, &k->last.st) == 0 && push_level(k, fd, ".") == 0;
+    return HAND_OUT(read ? 0 : err_sys(e, "cannot read directory %s", dir), out, k, walk_free);
 }
 
 void walk_free(struct walk *k)
 {
     if (!k)
         return;
-    for (size_t i = 0; i < k->levels.n; i++)
-        level_done(&k->levels.p[i]);
-    vec_done(&k->levels);
+    vec_done_each(&k->levels, level_done);
     buf_done(&k->path);
     free(k->root);
     free(k);

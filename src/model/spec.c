@@ -480,12 +480,7 @@ int spec_parse(const struct json *j, const char *path, struct spec **out, struct
 {
     struct spec *s = spec_new();
 
-    if (parse(j, path, true, s, e) < 0) {
-        spec_free(s);
-        return -1;
-    }
-    *out = s;
-    return 0;
+    return HAND_OUT(parse(j, path, true, s, e), out, s, spec_free);
 }
 
 int spec_check_shared(const struct json *j, struct err *e)

@@ -232,21 +232,15 @@ int sweep_parse(const struct json *j, struct sweep **out, struct err *e)
         rc = sweep_read_list(s, j, e);
     else
         rc = read_grid(s, j, e) < 0 ? -1 : finish_grid(s, j, e);
-    if (rc < 0)
-        sweep_free(s);
-    else
-        *out = s;
-    return rc;
+    return HAND_OUT(rc, out, s, sweep_free);
 }
 
 void sweep_free(struct sweep *s)
 {
     if (!s)
         return;
-    for (size_t i = 0; i < s->specs.n; i++)
-        spec_free(s->specs.p[i]);
-    for (size_t i = 0; i < s->axes.n; i++)
-        axis_done(&s->axes.p[i]);
+    vec_free_each(&s->specs, spec_free);
+    vec_done_each(&s->axes, axis_done);
     for (size_t i = 0; i < s->entries.n; i++) {
         free(s->entries.p[i].name);
         json_free(s->entries.p[i].after);

@@ -151,13 +151,9 @@ int vault_new(const uint8_t secret[32], const char *names, struct vault **out, s
     seal_derive(secret, "berth secrets 1", v->key);
     for (int i = 0; i < 26; i++)
         v->letter['A' + i] = v->letter['a' + i] = 1u << i;
-    if (vault_add_names(v, str_of(vault_default_names), e) < 0 ||
-        vault_add_names(v, str_of(names), e) < 0) {
-        vault_free(v);
-        return -1;
-    }
-    *out = v;
-    return 0;
+    bool failed = vault_add_names(v, str_of(vault_default_names), e) < 0 ||
+                  vault_add_names(v, str_of(names), e) < 0;
+    return HAND_OUT(failed ? -1 : 0, out, v, vault_free);
 }
 
 void vault_free(struct vault *v)
@@ -324,12 +320,7 @@ int vault_seal_form(const struct vault *v, struct json *form, struct json **out,
     struct json *sealed;
 
     take_secrets(v, form, own, &sealed);
-    if (check_named(own, sealed, e) < 0) {
-        json_free(sealed);
-        return -1;
-    }
-    *out = sealed;
-    return 0;
+    return HAND_OUT(check_named(own, sealed, e), out, sealed, json_free);
 }
 
 void vault_mask_form(const struct vault *v, struct json *form)

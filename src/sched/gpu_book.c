@@ -52,8 +52,7 @@ void gpus_free(struct gpus *g)
 {
     if (!g)
         return;
-    for (size_t i = 0; i < g->jobs.n; i++)
-        job_free(g->jobs.p[i]);
+    vec_free_each(&g->jobs, job_free);
     for (size_t i = 0; i < g->nodes.n; i++)
         vec_done(&g->nodes.p[i].dev);
     map_u64_clear(&g->saved, free);

@@ -20,10 +20,8 @@ void batch_free(struct batch *b)
 {
     if (!b)
         return;
-    for (size_t i = 0; i < b->submissions.n; i++)
-        batch_free_submission(b->submissions.p[i]);
-    for (size_t i = 0; i < b->refused.n; i++)
-        batch_free_submission(b->refused.p[i]);
+    vec_free_each(&b->submissions, batch_free_submission);
+    vec_free_each(&b->refused, batch_free_submission);
     for (size_t i = 0; i < b->barriers.n; i++)
         free(b->barriers.p[i].refused);
     arena_done(&b->text);

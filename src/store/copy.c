@@ -10,12 +10,7 @@ int store_copy_open(struct store_copy **out, const char *path, struct err *e)
 {
     struct store_copy *c = xcalloc(1, sizeof(*c));
 
-    if (db_open(&c->db, path, DB_READER, e) < 0) {
-        store_copy_close(c);
-        return -1;
-    }
-    *out = c;
-    return 0;
+    return HAND_OUT(db_open(&c->db, path, DB_READER, e), out, c, store_copy_close);
 }
 
 void store_copy_close(struct store_copy *c)

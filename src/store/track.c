@@ -71,12 +71,7 @@ int store_params(struct store *s, uint64_t job, struct json **out, struct err *e
         return -1;
     if (!o)
         o = json_new_object();
-    if (store_marks(s, &job, 1, MARK_PARAM, params_add, o, e) < 0) {
-        json_free(o);
-        return -1;
-    }
-    *out = o;
-    return 0;
+    return HAND_OUT(store_marks(s, &job, 1, MARK_PARAM, params_add, o, e), out, o, json_free);
 }
 
 /* ---- metrics ---- */
