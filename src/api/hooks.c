@@ -109,15 +109,9 @@ void hooks_get(struct call *c)
 
 /* After the commit of a change: the hook as it is now.  The hook is read from the store by its name
  * in arg[0], which hook_put sets for a new hook. */
-static void hook_answer(void *arg, const struct err *e, const struct acted *r)
+static void hook_answer(void *arg, const struct err *e, const struct acted *r UNUSED)
 {
-    struct call *c = arg;
-
-    (void)r;
-    if (e)
-        call_fail(c, e);
-    else
-        call_work(c, hook_get_work, NULL);
+    call_then(arg, e, hooks_get);
 }
 
 /* ---- definitions ---- */

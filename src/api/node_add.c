@@ -34,17 +34,15 @@ void nodes_add(struct call *c)
     core_node_add(call_api(c)->conf.core, c->arg[0], conf, &c->who.caller, on_added, c);
 }
 
-static void node_on_removed(void *arg, const struct err *e, const struct acted *r)
+static void node_removed(struct call *c)
 {
-    struct call *c = arg;
-
-    (void)r;
-    if (e) {
-        call_fail(c, e);
-        return;
-    }
     c->status = 204;
     call_reply(c);
+}
+
+static void node_on_removed(void *arg, const struct err *e, const struct acted *r UNUSED)
+{
+    call_then(arg, e, node_removed);
 }
 
 void nodes_remove(struct call *c)

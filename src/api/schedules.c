@@ -111,15 +111,9 @@ void schedules_get(struct call *c)
 }
 
 /* A core_act_fn: answers with the schedule of the path. */
-static void schedule_answer(void *arg, const struct err *e, const struct acted *r)
+static void schedule_answer(void *arg, const struct err *e, const struct acted *r UNUSED)
 {
-    struct call *c = arg;
-
-    (void)r;
-    if (e)
-        call_fail(c, e);
-    else
-        schedules_get(c);
+    call_then(arg, e, schedules_get);
 }
 
 /* ---- the job of a definition ---- */

@@ -142,6 +142,14 @@ void call_fail(struct call *c, const struct err *e)
     call_free(c);
 }
 
+void call_then(struct call *c, const struct err *e, call_fn next)
+{
+    if (e)
+        call_fail(c, e);
+    else
+        next(c);
+}
+
 bool call_closing(const struct call *c)
 {
     return c->server->closing;

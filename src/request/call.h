@@ -68,6 +68,8 @@ void call_later(struct call *c, call_fn then);
 
 void call_reply(struct call *c); /* status, type, out */
 void call_fail(struct call *c, const struct err *e);
+/* After a change that the core made: fails the call with e, or calls `next` when e is NULL. */
+void call_then(struct call *c, const struct err *e, call_fn next);
 void call_free(struct call *c); /* answers nothing */
 /* Takes the request out of the call, for streams and files: NULL when the client left. */
 struct http_req *call_take_req(struct call *c);

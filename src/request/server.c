@@ -344,8 +344,6 @@ void request_server_free(struct request_server *s)
         call_free(s->calls);
     map_str_done(&s->keys);
     map_u64_done(&s->under_way);
-    for (size_t i = 0; i < s->services.n; i++)
-        free(s->services.p[i]);
-    vec_done(&s->services);
+    vec_free_each(&s->services, free);
     free(s);
 }
