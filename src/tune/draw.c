@@ -66,7 +66,7 @@ struct draw_count draw_count_of(const struct tune_view *v, size_t goal)
         if (v->outcomes[i] == TUNE_PENDING) {
             c.pending++;
         } else if (!tune_view_has(v, i, goal)) {
-            c.failed++;
+            *(tune_view_stopped(v, i) ? &c.stopped : &c.failed) += 1;
         } else {
             c.done++;
             if (c.best < 0 || draw_better(v, goal, tune_view_value(v, i, goal),
@@ -94,6 +94,8 @@ void draw_caption(const struct tune_view *v, size_t goal, const struct draw_coun
     }
     if (c->failed)
         buf_addf(out, ", %zu failed", c->failed);
+    if (c->stopped)
+        buf_addf(out, ", %zu stopped early", c->stopped);
     if (c->pending)
         buf_addf(out, ", %zu not done", c->pending);
 }

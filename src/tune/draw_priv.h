@@ -31,7 +31,7 @@ void draw_clean(struct buf *out, struct str text, size_t cells);
 
 /* ---- draw.c ---- */
 struct draw_count {
-    size_t done, failed, pending;
+    size_t done, failed, stopped, pending;
     long best;   /* -1 = none */
     size_t step; /* every step-th trial is drawn as a dot, and the best */
 };

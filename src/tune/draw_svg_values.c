@@ -79,7 +79,8 @@ static void svg_history_dots(const struct svg_plot *p, const struct tune_view *v
     svg_path_close(s);
     svg_path_open(s, "cross bad", "");
     for (size_t i = 0; i < v->n; i++)
-        if (v->outcomes[i] != TUNE_PENDING && !tune_view_has(v, i, goal) && !svg_skips(c, i))
+        if (v->outcomes[i] != TUNE_PENDING && !tune_view_has(v, i, goal) &&
+            !tune_view_stopped(v, i) && !svg_skips(c, i))
             buf_addf(s->out, "M%.1f %.1fl6 6m0-6l-6 6", svg_plot_x(p, svg_trial_at(v, i)) - 3,
                      p->y + p->h - 9);
     svg_path_close(s);

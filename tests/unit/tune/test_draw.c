@@ -34,8 +34,15 @@ static void drawn_init(struct drawn *d, const char *items, size_t n)
         d->values[2 * i + 1] = 10 * d->values[2 * i] + rng_unit(&r);
         d->outcomes[i] = TUNE_DONE;
     }
-    d->view = (struct tune_view){d->space, n,     d->codes, d->values, d->outcomes,
-                                 2,        names, maximize, "tabnet"};
+    d->view = (struct tune_view){.space = d->space,
+                                 .n = n,
+                                 .codes = d->codes,
+                                 .values = d->values,
+                                 .outcomes = d->outcomes,
+                                 .n_goals = 2,
+                                 .goal_names = names,
+                                 .maximize = maximize,
+                                 .title = "tabnet"};
 }
 
 /* The picture, after the checks that hold for all. */
@@ -233,6 +240,53 @@ static void labels_are_cut_by_cells(void **state UNUSED)
     assert_string_equal(b.p, "a??b");
 }
 
+static struct json *json_of(const char *text)
+{
+    struct json *j = NULL;
+    struct err e = {0};
+
+    if (json_parse(str_of(text), "test", &j, &e) < 0)
+        fail_msg("%s", e.text);
+    return j;
+}
+
+static void answers_of_the_api_become_a_view(void **state UNUSED)
+{
+    AUTO(json)
+    struct json *study =
+        json_of("{\"name\":\"s\",\"objective\":{\"maximize\":\"acc\"},\"space\":{\"lr\":{\"log\":"
+                "[0.001,1]},\"opt\":[\"adam\",\"sgd\"]}}");
+    AUTO(json)
+    struct json *page = json_of(
+        "[{\"number\":1,\"state\":\"done\",\"value\":0.5,\"params\":{\"lr\":0.1,\"opt\":\"sgd\"}},"
+        "{\"number\":2,\"state\":\"pruned\",\"value\":9,\"params\":{\"lr\":1,\"opt\":\"sgd\"}},"
+        "{\"number\":3,\"state\":\"failed\",\"value\":null,\"params\":{\"lr\":1,\"opt\":\"sgd\"}},"
+        "{\"number\":4,\"state\":\"running\",\"value\":null,\"params\":{\"lr\":1,\"opt\":\"sgd\"}},"
+        "{\"number\":5,\"state\":\"done\",\"value\":2,\"params\":{\"lr\":1,\"opt\":\"adam\"}}]");
+    AUTO(json)
+    struct json *bad =
+        json_of("[{\"number\":6,\"state\":\"done\",\"value\":1,\"params\":{\"lr\":1}}]");
+    AUTO(buf) struct buf caption = {0};
+    struct tune_trials t;
+    struct err e = {0};
+
+    assert_int_equal(tune_trials_open(&t, study, &e), 0);
+    assert_int_equal(tune_trials_add(&t, page, &e), 0);
+    assert_int_equal(tune_trials_add(&t, bad, &e), -1);
+    assert_true(str_starts(str_of(e.text), STR("trial 6: ")));
+    struct tune_view v = tune_trials_view(&t);
+    struct draw_count c = draw_count_of(&v, 0);
+    assert_int_equal(v.n, 5);
+    assert_true(fabs(tune_view_code(&v, 0, 0) - 2.0 / 3) < 1e-9 && tune_view_code(&v, 0, 1) == 1);
+    draw_caption(&v, 0, &c, &caption);
+    assert_string_equal(caption.p,
+                        "Best acc: 2, trial 5 of 5, 1 failed, 1 stopped early, 1 not done");
+    tune_trials_done(&t);
+    json_del(study, "space");
+    assert_int_equal(tune_trials_open(&t, study, &e), -1);
+    tune_trials_done(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -245,6 +299,7 @@ int main(void)
         cmocka_unit_test(the_front_has_what_no_trial_beats),
         cmocka_unit_test(pictures_that_cannot_be_say_why),
         cmocka_unit_test(labels_are_cut_by_cells),
+        cmocka_unit_test(answers_of_the_api_become_a_view),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
