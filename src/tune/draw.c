@@ -202,9 +202,9 @@ static double draw_field_at(const struct draw_sample *p, size_t n, double x, dou
         if (ax > dx || ay > dy)
             continue;
         double d2 = (dx < 1 ? 0 : ax * ax) + (dy < 1 ? 0 : ay * ay);
-        /* The fourth power keeps the field near the values of trials; 1e-4, a hundredth of the
-         * range, averages noise of trials that are that close. */
-        double w = 1 / ((d2 + 1e-4) * (d2 + 1e-4));
+        /* The fourth power keeps the field near the values of trials; 1e-3, three hundredths of
+         * the range, averages noise of trials that are that close. */
+        double w = 1 / ((d2 + 1e-3) * (d2 + 1e-3));
         sum += w * p[i].good;
         weight += w;
         nearest = fmin(nearest, d2);

@@ -10,7 +10,7 @@
 #include "tune/draw_priv.h"
 #include <math.h>
 
-enum { FENCE = 3, LOG_SPAN = 1000 };
+enum { FENCE = 3, LOG_SPAN = 1000, SPREAD_MAX = 16 };
 /* Beyond these, differences and quotients of two values would be no numbers. */
 static const double largest = 1e250, smallest = 1e-250;
 static const double margin_part = 0.04;
@@ -229,6 +229,17 @@ static double draw_dim_at(const struct tune_dim *d, double value)
     if (!(d->width > 0))
         return 0;
     return ((d->log ? log10(value) : value) - d->from) / d->width;
+}
+
+/* Multiples of the golden ratio spread evenly, and look like chance without being it. */
+double draw_dot_at(const struct tune_dim *d, double code, size_t trial)
+{
+    double lo, hi, part = fmod((double)trial * 0.6180339887498949, 1) - 0.5;
+
+    if (!(d->count > 0) || d->count > SPREAD_MAX)
+        return tune_dim_unit(d, code);
+    tune_dim_cell(d, code, &lo, &hi);
+    return (lo + hi) / 2 + part * (hi - lo) * 0.5;
 }
 
 size_t draw_dim_ticks(const struct tune_dim *d, size_t want, size_t cells, struct draw_tick *out)

@@ -22,6 +22,9 @@ struct draw_axis draw_axis_of(const struct tune_view *v, size_t goal);
 double draw_axis_at(const struct draw_axis *a, double value);
 /* At most `want` ticks (2 … DRAW_TICKS); their number. */
 size_t draw_axis_ticks(const struct draw_axis *a, size_t want, struct draw_tick *out);
+/* Where the dot of a trial stands along a parameter: of few values, dots are spread over half of
+ * the cell, or they would hide each other. */
+double draw_dot_at(const struct tune_dim *d, double code, size_t trial);
 /* Of a parameter; labels have at most `cells` characters (up to 16). */
 size_t draw_dim_ticks(const struct tune_dim *d, size_t want, size_t cells, struct draw_tick *out);
 /* Four digits, without needless zeros. */

@@ -207,7 +207,7 @@ void svg_importance(const struct tune_view *v, const struct tune_picture *pic, s
     double pairs_h = n_pairs ? 30 + ROW * (double)n_pairs : 0;
     struct svg s = {out, (double)pic->width, TOP + ROW * (double)n + pairs_h + 16};
 
-    buf_adds(&caption, "Share of variance; dark: alone, pale: together with others. ");
+    buf_adds(&caption, "Share of variance; full: alone, pale: together with others. ");
     draw_shares(&m, n, &caption);
     buf_adds(&caption, ".");
     svg_open(&s, v, "importance of parameters", buf_str(&caption));
@@ -292,8 +292,8 @@ static void svg_field_dots(const struct svg_plot *p, const struct tune_view *v,
             if (!tune_view_has(v, i, pic->goal) || isnan(a) || isnan(b))
                 continue;
             if (k < 2 ? i % c->step == 0 : (long)i == c->best)
-                svg_dot(p->s, svg_plot_x(p, tune_dim_unit(&v->space->dims[pic->x], a)),
-                        svg_plot_y(p, tune_dim_unit(&v->space->dims[pic->y], b)));
+                svg_dot(p->s, svg_plot_x(p, draw_dot_at(&v->space->dims[pic->x], a, i)),
+                        svg_plot_y(p, draw_dot_at(&v->space->dims[pic->y], b, i * 7 + 3)));
         }
         svg_path_close(p->s);
     }
@@ -314,7 +314,7 @@ void svg_contour(const struct tune_view *v, const struct tune_picture *pic, stru
     draw_caption(v, pic->goal, &c, &caption);
     if (shown < c.done)
         buf_addf(&caption, ", %zu have both parameters", shown);
-    buf_adds(&caption, ". Dark is good, blank unknown.");
+    buf_adds(&caption, ". Strong is good, blank unknown.");
     svg_open(&s, v, "values over two parameters", buf_str(&caption));
     svg_field(&p, field, w, h);
     svg_line(&s, "axis", p.x, p.y + p.h, p.x + p.w, p.y + p.h);

@@ -135,7 +135,7 @@ static void svg_slice_dots(const struct svg_plot *p, const struct tune_view *v, 
         for (size_t i = from; i < to; i++) {
             double code = tune_view_code(v, i, dim);
             if (tune_view_has(v, i, goal) && !isnan(code) && !svg_skips(c, i))
-                svg_dot(p->s, svg_plot_x(p, tune_dim_unit(d, code)),
+                svg_dot(p->s, svg_plot_x(p, draw_dot_at(d, code, i)),
                         svg_plot_y(p, draw_axis_at(a, tune_view_value(v, i, goal))));
         }
         svg_path_close(p->s);
@@ -145,7 +145,7 @@ static void svg_slice_dots(const struct svg_plot *p, const struct tune_view *v, 
         return;
     for (int k = 0; k < 2; k++) {
         svg_path_open(p->s, k ? "big ink" : "halo", "");
-        svg_dot(p->s, svg_plot_x(p, tune_dim_unit(d, code)),
+        svg_dot(p->s, svg_plot_x(p, draw_dot_at(d, code, (size_t)c->best)),
                 svg_plot_y(p, draw_axis_at(a, tune_view_value(v, (size_t)c->best, goal))));
         svg_path_close(p->s);
     }
@@ -169,7 +169,7 @@ void svg_slice(const struct tune_view *v, const struct tune_picture *pic, struct
     svg_say_step(&c, &caption);
     if (all > n)
         buf_addf(&caption, ", %zu of %zu parameters", n, all);
-    buf_adds(&caption, ". Late trials are darker.");
+    buf_adds(&caption, ". Late trials are stronger.");
     svg_open(&s, v, "values over parameters", buf_str(&caption));
     for (size_t i = 0; i < n; i++) {
         const struct tune_dim *d = &v->space->dims[dims[i]];
