@@ -19,6 +19,12 @@ Outside::
     job.wait()
     print(job.state, job.exit_code, job.logs())
 
+A search from Python (docs/search.md)::
+
+    study = berth.Study("lr", {"lr": {"log": [1e-5, 0.1]}}, minimize="loss")
+    trial = study.ask()
+    study.tell(trial, train(trial["lr"]))
+
 The functions for inside a job never block and never raise: without a scheduler around they do
 nothing and say so once.  The functions for outside raise :class:`BerthError`.
 """
@@ -50,11 +56,14 @@ from ._inside import (
     should_stop,
     tag,
 )
+from ._study import Exhausted, Study, Trial
 from ._track import Run, track
 
 __version__ = "0.1.0"
 
-for _public in (Batch, BerthError, Client, Denied, Job, NotFound, Run, Unavailable):
+for _public in (
+    Batch, BerthError, Client, Denied, Exhausted, Job, NotFound, Run, Study, Trial, Unavailable
+):
     _public.__module__ = "berth"  # the name people import, also in tracebacks
 del _public
 
@@ -63,9 +72,12 @@ __all__ = [
     "BerthError",
     "Client",
     "Denied",
+    "Exhausted",
     "Job",
     "NotFound",
     "Run",
+    "Study",
+    "Trial",
     "Unavailable",
     "artifact",
     "artifact_dir",

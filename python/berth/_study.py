@@ -1,0 +1,346 @@
+"""A search for good parameters, driven from Python: ask for a trial, tell its result.
+
+Owns: the Python face of ``/v1/studies``.  The daemon keeps the study, proposes the points and
+learns from the results; this module evaluates nothing but the function it is given.
+"""
+
+import collections
+import math
+import threading
+import time
+import urllib.parse
+from typing import Any, Callable, Deque, Dict, Iterable, Iterator, List, Mapping, Optional, Union, overload
+
+from ._client import BerthError, Client, Unavailable
+
+PATIENCE_S = 60.0  #: how long a call waits for a daemon that went away
+PAGE = 1000
+
+Space = Mapping[str, Any]
+
+
+class Exhausted(BerthError):
+    """There is no further trial: the limit is reached, or every point of the space was tried."""
+
+
+class Trial(Mapping[str, Any]):
+    """One point and its result.  A mapping of its parameters: ``trial["lr"]``, ``f(**trial)``."""
+
+    def __init__(self, study: "Study", data: Mapping[str, Any]) -> None:
+        self._study = study
+        self.number: int = data["number"]
+        self.params: Dict[str, Any] = dict(data.get("params") or {})
+        self.state: str = data.get("state") or "running"
+        self.value: Optional[float] = data.get("value")
+        self.job: Optional[int] = data.get("job")  #: the job that ran it, for a study with a command
+        self.reason: Optional[str] = data.get("reason")
+        self._reported: Optional[float] = None
+
+    def __getitem__(self, name: str) -> Any:
+        return self.params[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.params)
+
+    def __len__(self) -> int:
+        return len(self.params)
+
+    def __repr__(self) -> str:
+        return "<berth.Trial %d %s value=%r %r>" % (self.number, self.state, self.value, self.params)
+
+    def report(self, value: float, step: int) -> bool:
+        """An intermediate value.  True: the trial is not worth its time."""
+        self._reported = float(value)
+        if not math.isfinite(self._reported):
+            return False  # the final value decides what a NaN on the way means
+        return self._study._report(self.number, self._reported, step)
+
+
+class Trials(List[Trial]):
+    """The trials of a study, in the order of their numbers."""
+
+    def to_pandas(self) -> Any:
+        """A data frame with a column per parameter (``params_lr``).  Needs pandas."""
+        try:
+            import pandas
+        except ImportError as e:
+            raise ImportError("to_pandas() needs the package pandas, which is not installed") from e
+        return pandas.DataFrame([_row(t) for t in self])
+
+
+def _row(trial: Trial) -> Dict[str, Any]:
+    row: Dict[str, Any] = {"number": trial.number, "state": trial.state, "value": trial.value}
+    row.update(("params_" + name, value) for name, value in trial.params.items())
+    row["job"] = trial.job
+    return row
+
+
+class Study:
+    """A search that the daemon keeps under a name.
+
+    ``Study("lr", {"lr": {"log": [1e-5, 0.1]}, "opt": ["adam", "sgd"]}, minimize="loss")`` begins one, or
+    opens it again when it was begun with the same arguments; ``Study("lr")`` opens one that exists.  Many
+    processes may work on one study.  ``alone=True`` says that this is the only one: then trials that an
+    earlier process left unfinished are handed out again, with the same parameters.
+
+    Its methods may be called by several threads.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        space: Optional[Space] = None,
+        *,
+        minimize: Union[None, bool, str] = None,
+        maximize: Union[None, bool, str] = None,
+        engine: Optional[str] = None,
+        seed: Optional[int] = None,
+        trials: Optional[int] = None,
+        constraints: Optional[Iterable[str]] = None,
+        stop: Any = None,
+        warm_start: Optional[str] = None,
+        alone: bool = False,
+        client: Optional[Client] = None,
+    ) -> None:
+        self.name = name
+        self.alone = alone
+        self._client = client or Client()
+        self._lock = threading.Lock()
+        self._held: Dict[int, None] = {}  # trials that this process was given and has not told
+        self._orphans: Optional[Deque[Dict[str, Any]]] = None  # None: to be looked for
+        if space is None:
+            self._about = self._call("GET", "")
+        else:
+            if bool(minimize) == bool(maximize):
+                raise TypeError('a study needs one objective: minimize="loss" or maximize="acc"')
+            body = {
+                "name": name,
+                "space": dict(space),
+                "objective": {"minimize" if minimize else "maximize": _metric(minimize or maximize)},
+                "engine": engine,
+                "seed": seed,
+                "trials": trials,
+                "constraints": list(constraints) if constraints else None,
+                "stop": stop,
+                "from": warm_start,
+            }
+            self._about = self._request("POST", "/v1/studies", {k: v for k, v in body.items() if v is not None})
+
+    def __repr__(self) -> str:
+        return "<berth.Study %s>" % self.name
+
+    # ---- requests ----
+
+    def _path(self, rest: str) -> str:
+        return "/v1/studies/" + urllib.parse.quote(self.name, safe="") + rest
+
+    def _request(
+        self, method: str, path: str, body: Any = None, on_break: Optional[Callable[[], Any]] = None
+    ) -> Any:
+        """One call.  A daemon that went away is waited for.  Then the call is repeated, unless `on_break`
+        finds out what became of it and returns something."""
+        until = time.monotonic() + PATIENCE_S
+        pause = 0.02
+        broken = False
+        while True:
+            try:
+                with self._lock:
+                    if broken and on_break is not None:
+                        answer = on_break()
+                        if answer is not None:
+                            return answer
+                    return self._client.call(method, path, body)
+            except Unavailable:
+                broken = True
+                if time.monotonic() >= until:
+                    raise
+            time.sleep(pause)
+            pause = min(pause * 2, 1.0)
+
+    def _call(self, method: str, rest: str, body: Any = None, on_break: Optional[Callable[[], Any]] = None) -> Any:
+        return self._request(method, self._path(rest), body, on_break)
+
+    def _pages(self, call: Callable[[str, str], Any]) -> Iterator[Dict[str, Any]]:
+        after: Optional[int] = 0
+        while after is not None:
+            page = call("GET", "/trials?after=%d&limit=%d" % (after, PAGE))
+            yield from page["items"]
+            after = page.get("next")
+
+    def _plain(self, method: str, rest: str) -> Any:
+        """A call with the lock held."""
+        return self._client.call(method, self._path(rest))
+
+    def _report(self, number: int, value: float, step: int) -> bool:
+        return bool(self._call("POST", "/report", {"number": number, "step": step, "value": value}).get("stop"))
+
+    # ---- ask and tell ----
+
+    def _find_orphans(self) -> None:
+        """With the lock held: the trials that run, but not here."""
+        running = (t for t in self._pages(self._plain) if t["state"] == "running")
+        self._orphans = collections.deque(t for t in running if t["number"] not in self._held)
+
+    def _take_orphans(self, n: int) -> List[Dict[str, Any]]:
+        with self._lock:
+            if self._orphans is None:
+                self._find_orphans()
+            assert self._orphans is not None
+            found = [self._orphans.popleft() for _ in range(min(n, len(self._orphans)))]
+            self._held.update((t["number"], None) for t in found)
+        return found
+
+    def _asked(self, answer: Mapping[str, Any]) -> List[Trial]:
+        self._held.update((t["number"], None) for t in answer.get("trials") or ())
+        return [Trial(self, t) for t in answer.get("trials") or ()]
+
+    @overload
+    def ask(self) -> Trial: ...
+
+    @overload
+    def ask(self, n: int) -> List[Trial]: ...
+
+    def ask(self, n: Optional[int] = None) -> Union[Trial, List[Trial]]:
+        """The next trial; ``ask(8)`` gives up to eight.  Raises Exhausted when there is none."""
+        found: List[Trial] = []
+        want = 1 if n is None else n
+        if self.alone:
+            found = [Trial(self, t) for t in self._take_orphans(want)]
+        if len(found) < want:
+            # Whether a request that broke was carried out is not known.  Alone, what it took is found again.
+            answer = self._call("POST", "/ask", {"n": want - len(found)}, self._ask_broke if self.alone else None)
+            found += self._asked(answer)
+        if not found:
+            raise Exhausted("the study %s has no further trial" % self.name, "exhausted")
+        return found[0] if n is None else found
+
+    def _ask_broke(self) -> Optional[Dict[str, Any]]:
+        self._find_orphans()
+        found, self._orphans = list(self._orphans or ()), collections.deque()
+        return {"trials": found} if found else None
+
+    def tell(
+        self,
+        trial: Union[Trial, int],
+        value: Optional[float] = None,
+        *,
+        failed: bool = False,
+        pruned: bool = False,
+        reason: Optional[str] = None,
+    ) -> None:
+        """The result of a trial.  NaN, infinity and None count as failed."""
+        self._tell([_result(trial, value, failed, pruned, reason)], 0)
+
+    def _tell(self, results: List[Dict[str, Any]], ask: int) -> List[Trial]:
+        body: Dict[str, Any] = {"trials": results}
+        if ask:
+            body["ask"] = ask
+        answer = self._call("POST", "/tell", body, lambda: self._told_before(results, ask))
+        for r in results:
+            self._held.pop(r["number"], None)
+        return self._asked(answer)
+
+    def _told_before(self, results: List[Dict[str, Any]], ask: int) -> Optional[Dict[str, Any]]:
+        """After a break: was it carried out?  All of a request is, or nothing."""
+        number = results[0]["number"]
+        page = self._plain("GET", "/trials?after=%d&limit=1" % (number - 1))
+        states = [t["state"] for t in page["items"] if t["number"] == number]
+        if not states or states[0] in ("running", "waiting"):
+            return None
+        if not ask:
+            return {"trials": []}
+        if self.alone:
+            found = self._ask_broke()
+            if found:
+                return found
+        return dict(self._client.call("POST", self._path("/ask"), {"n": ask}))
+
+    def enqueue(self, params: Optional[Mapping[str, Any]] = None, **more: Any) -> int:
+        """A point chosen by hand; it is tried next.  Its number."""
+        return int(self._call("POST", "/enqueue", {"params": {**(params or {}), **more}})["number"])
+
+    # ---- looking ----
+
+    def refresh(self) -> "Study":
+        """Asks the daemon how far the study is."""
+        self._about = self._call("GET", "")
+        return self
+
+    @property
+    def best(self) -> Optional[Trial]:
+        """The best trial so far, or None."""
+        found = self.refresh()._about.get("best")
+        return Trial(self, dict(found, state="done")) if found else None
+
+    @property
+    def trials(self) -> Trials:
+        """Every trial so far."""
+        return Trials(Trial(self, t) for t in self._pages(lambda method, rest: self._call(method, rest)))
+
+    @property
+    def counts(self) -> Dict[str, int]:
+        """How many trials are in each state."""
+        return dict(self.refresh()._about["counts"])
+
+    @property
+    def state(self) -> str:
+        """running, paused or finished."""
+        return str(self.refresh()._about["state"])
+
+    @property
+    def space(self) -> Dict[str, Any]:
+        return dict(self._about["space"])
+
+    @property
+    def engine(self) -> str:
+        return str(self._about["engine"])
+
+    @property
+    def minimizes(self) -> bool:
+        return "minimize" in self._about["objective"]
+
+    # ---- changing ----
+
+    def extend(self, trials: int) -> "Study":
+        """Sets the limit of trials."""
+        self._about = self._call("PATCH", "", {"trials": trials})
+        return self
+
+    def remove(self, force: bool = False) -> None:
+        """Forgets the study; jobs it made stay.  force: cancels those that run."""
+        self._call("DELETE", "?force=true" if force else "")
+
+    def close(self) -> None:
+        """Closes the connection; the next call opens one again."""
+        self._client.close()
+
+
+# ---- helpers ----
+
+
+def _metric(objective: Union[None, bool, str]) -> str:
+    return objective if isinstance(objective, str) else "value"
+
+
+def _result(
+    trial: Union[Trial, int], value: Optional[float], failed: bool, pruned: bool, reason: Optional[str]
+) -> Dict[str, Any]:
+    number = trial.number if isinstance(trial, Trial) else int(trial)
+    if value is not None:
+        try:
+            value = float(value)
+        except (TypeError, ValueError):
+            raise TypeError("the result of trial %d is %r, not a number" % (number, value)) from None
+        if not math.isfinite(value):
+            reason, value = reason or "the result is %r" % value, None
+    if failed or value is None:
+        result: Dict[str, Any] = {"number": number, "failed": True, "reason": reason or "no result"}
+    else:
+        result = {"number": number, "value": value}
+        if pruned:
+            result["pruned"] = True
+    if isinstance(trial, Trial):
+        trial.value = result.get("value")
+        trial.reason = result.get("reason")
+        trial.state = "failed" if "failed" in result else "pruned" if pruned else "done"
+    return result
