@@ -22,8 +22,7 @@ Outside::
 A search from Python (docs/search.md)::
 
     study = berth.Study("lr", {"lr": {"log": [1e-5, 0.1]}}, minimize="loss")
-    trial = study.ask()
-    study.tell(trial, train(trial["lr"]))
+    best = study.optimize(lambda t: train(t["lr"]), n=100, parallel=4)
 
 The functions for inside a job never block and never raise: without a scheduler around they do
 nothing and say so once.  The functions for outside raise :class:`BerthError`.
@@ -56,13 +55,13 @@ from ._inside import (
     should_stop,
     tag,
 )
-from ._study import Exhausted, Study, Trial
+from ._study import Exhausted, Pruned, Study, Trial
 from ._track import Run, track
 
 __version__ = "0.1.0"
 
 for _public in (
-    Batch, BerthError, Client, Denied, Exhausted, Job, NotFound, Run, Study, Trial, Unavailable
+    Batch, BerthError, Client, Denied, Exhausted, Job, NotFound, Pruned, Run, Study, Trial, Unavailable
 ):
     _public.__module__ = "berth"  # the name people import, also in tracebacks
 del _public
@@ -75,6 +74,7 @@ __all__ = [
     "Exhausted",
     "Job",
     "NotFound",
+    "Pruned",
     "Run",
     "Study",
     "Trial",

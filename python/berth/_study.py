@@ -9,7 +9,7 @@ import math
 import threading
 import time
 import urllib.parse
-from typing import Any, Callable, Deque, Dict, Iterable, Iterator, List, Mapping, Optional, Union, overload
+from typing import Any, Callable, Deque, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple, Type, Union, overload
 
 from ._client import BerthError, Client, Unavailable
 
@@ -17,6 +17,10 @@ PATIENCE_S = 60.0  #: how long a call waits for a daemon that went away
 PAGE = 1000
 
 Space = Mapping[str, Any]
+
+
+class Pruned(Exception):
+    """Raised by an objective whose trial is to end early; the last reported value counts for it."""
 
 
 class Exhausted(BerthError):
@@ -49,7 +53,7 @@ class Trial(Mapping[str, Any]):
         return "<berth.Trial %d %s value=%r %r>" % (self.number, self.state, self.value, self.params)
 
     def report(self, value: float, step: int) -> bool:
-        """An intermediate value.  True: the trial is not worth its time."""
+        """An intermediate value.  True: the trial is not worth its time; raise Pruned, or return."""
         self._reported = float(value)
         if not math.isfinite(self._reported):
             return False  # the final value decides what a NaN on the way means
@@ -259,6 +263,23 @@ class Study:
         """A point chosen by hand; it is tried next.  Its number."""
         return int(self._call("POST", "/enqueue", {"params": {**(params or {}), **more}})["number"])
 
+    # ---- a whole search ----
+
+    def optimize(
+        self,
+        objective: Callable[[Trial], float],
+        n: Optional[int] = None,
+        parallel: int = 1,
+        catch: Union[Type[Exception], Tuple[Type[Exception], ...]] = (),
+    ) -> Optional[Trial]:
+        """Evaluates ``objective(trial)`` for up to `n` trials (None: until there are no more), in
+        `parallel` threads, and returns the best trial.
+
+        An exception makes its trial failed and then ends the search, unless `catch` lists its type.
+        """
+        _Search(self, objective, n, catch).run(parallel)
+        return self.best
+
     # ---- looking ----
 
     def refresh(self) -> "Study":
@@ -313,6 +334,76 @@ class Study:
     def close(self) -> None:
         """Closes the connection; the next call opens one again."""
         self._client.close()
+
+
+class _Search:
+    """One call of Study.optimize.  Each thread tells its result and asks for its next trial at once."""
+
+    def __init__(
+        self, study: Study, objective: Callable[[Trial], float], n: Optional[int], catch: Any
+    ) -> None:
+        self.study = study
+        self.objective = objective
+        self.left = n  # trials that may still be asked for; None = no limit
+        self.catch = catch
+        self.lock = threading.Lock()
+        self.error: Optional[BaseException] = None
+        self.over = False
+
+    def claim(self) -> bool:
+        """May one more trial be asked for?"""
+        with self.lock:
+            if self.over or self.left == 0:
+                return False
+            if self.left is not None:
+                self.left -= 1
+            return True
+
+    def stop(self, error: Optional[BaseException] = None) -> None:
+        with self.lock:
+            self.over = True
+            if error is not None and self.error is None:
+                self.error = error
+
+    def evaluate(self, trial: Trial) -> Dict[str, Any]:
+        try:
+            return _result(trial, self.objective(trial), False, False, None)
+        except Pruned as e:
+            return _result(trial, trial._reported, False, True, str(e) or None)
+        except BaseException as e:
+            if not isinstance(e, self.catch):
+                self.stop(e)
+            if not isinstance(e, Exception) and self.study.alone:
+                raise  # Ctrl-C: nothing is told, so that the trial is handed out again
+            return _result(trial, None, True, False, "%s: %s" % (type(e).__name__, e))
+
+    def work(self) -> None:
+        trial: Optional[Trial] = None
+        try:
+            while trial is not None or self.claim():
+                if trial is None:
+                    trial = self.study.ask()
+                result = self.evaluate(trial)
+                # An orphan is handed out by ask() alone.
+                both = not self.study.alone and self.claim()
+                told = self.study._tell([result], 1 if both else 0)
+                trial = told[0] if told else None
+                if both and trial is None:
+                    self.stop()
+        except Exhausted:
+            self.stop()
+        except BaseException as e:
+            self.stop(e)
+
+    def run(self, parallel: int) -> None:
+        threads = [threading.Thread(target=self.work, daemon=True) for _ in range(parallel - 1)]
+        for t in threads:
+            t.start()
+        self.work()
+        for t in threads:
+            t.join()
+        if self.error is not None:
+            raise self.error
 
 
 # ---- helpers ----

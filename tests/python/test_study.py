@@ -134,6 +134,67 @@ class AskTell(Case):
         self.assertEqual((frame["params_x"][0], frame["value"][0]), (1, 2.5))
 
 
+class Optimize(Case):
+    def test_one_thread(self):
+        seen = []
+        best = self.study().optimize(lambda t: seen.append(t["x"]) or abs(t["x"] - 4), 10)
+        self.assertEqual(seen, list(range(1, 11)))
+        self.assertEqual((best["x"], best.value), (4, 0.0))
+        self.assertEqual(len(self.sent("ask")), 1)  # later trials come with the answers to results
+        self.assertEqual([t["state"] for t in self.fake.trials.values()], ["done"] * 10)
+
+    def test_until_there_are_no_more(self):
+        study = self.study(trials=7)
+        study.optimize(lambda t: t["x"], 100)
+        study.optimize(lambda t: self.fail("there is none"))
+        self.assertEqual([t.state for t in study.trials], ["done"] * 7)
+
+    def test_threads(self):
+        """Four threads meet inside of the objective, so they ran at once; each trial once."""
+        meet = threading.Barrier(4, timeout=120)
+        lock, seen = threading.Lock(), []
+
+        def objective(trial):
+            with lock:
+                seen.append(trial.number)
+            meet.wait()
+            return trial["x"]
+
+        self.study().optimize(objective, 40, parallel=4)
+        self.assertEqual(sorted(seen), list(range(1, 41)))
+        self.assertEqual({t["state"] for t in self.fake.trials.values()}, {"done"})
+
+    def test_failures(self):
+        def objective(trial):
+            if trial["x"] == 2:
+                raise ValueError("two")
+            if trial["x"] == 3:
+                raise berth.Pruned()
+            return float("inf") if trial["x"] == 4 else trial["x"]
+
+        study = self.study()
+        study.optimize(objective, 5, catch=ValueError)
+        self.assertEqual([t.state for t in study.trials], ["done", "failed", "failed", "failed", "done"])
+        self.assertEqual(study.trials[1].reason, "ValueError: two")
+        with self.assertRaises(ZeroDivisionError):
+            study.optimize(lambda t: 1 / 0, 10)
+        self.assertEqual([t.state for t in study.trials][5:], ["failed"])  # told, and no more were asked for
+
+    def test_early_stopping(self):
+        self.fake.stops = {2}
+
+        def objective(trial):
+            for step in range(3):
+                if trial.report(step + trial["x"], step):
+                    raise berth.Pruned("not promising")
+            return trial["x"]
+
+        study = self.study(stop="median")
+        study.optimize(objective, 3)
+        self.assertEqual([(t.state, t.value) for t in study.trials], [("done", 1), ("pruned", 2), ("done", 3)])
+        self.assertEqual(len(self.sent("report")), 7)
+
+
 class Breaks(Case):
     def test_results_count_once(self):
         """The daemon took the result and died before it answered: the result is not told again."""
@@ -178,6 +239,23 @@ class Breaks(Case):
         self.assertEqual([(t.number, t["x"]) for t in heir.ask(2)], [(2, 2), (3, 3)])
         beside = self.study()
         self.assertEqual(beside.ask().number, 4)
+
+    def test_interrupted_search(self):
+        """Ctrl-C leaves the trial to the next search; the two together are one uninterrupted search."""
+
+        def objective(trial):
+            if trial["x"] == 4 and not resumed:
+                raise KeyboardInterrupt
+            seen.append(trial["x"])
+            return trial["x"]
+
+        seen, resumed = [], False
+        with self.assertRaises(KeyboardInterrupt):
+            self.study(trials=9, alone=True).optimize(objective)
+        resumed = True
+        self.study(trials=9, alone=True).optimize(objective)
+        self.assertEqual(seen, list(range(1, 10)))
+        self.assertEqual({t["state"] for t in self.fake.trials.values()}, {"done"})
 
 
 if __name__ == "__main__":
