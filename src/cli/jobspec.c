@@ -58,7 +58,7 @@ static const struct opt job_option_table[] = {
      "working directory on a remote node (default: a new one for each run)"},
     {"param", 0, OPT_LIST, "K=V", JOB(params),
      "a parameter: {K} in the command, berth.params() in Python; a JSON list makes one job for "
-     "each value"},
+     "each value; of a search it is a range"},
     {"array", 0, OPT_INT, "N", JOB(array), "submit N jobs that differ in {index} and $BERTH_INDEX"},
     {"file", 'f', OPT_TEXT, "FILE", JOB(file),
      "read the job or sweep from a YAML or JSON file (- for standard input); options override the "
@@ -358,8 +358,7 @@ static void set_command(struct json *spec, const struct operands *ops)
 }
 
 /* Lays the options over the spec and the captured environment beneath it. */
-static int complete_spec(struct json *spec, const struct job_opts *o, const char *file,
-                         struct err *e)
+static int lay_options(struct json *spec, const struct job_opts *o, const char *file, struct err *e)
 {
     /* --image or the file says so: the job runs in a container. */
     bool image = o->container.image || json_get(spec, "image");
@@ -383,6 +382,13 @@ static int complete_spec(struct json *spec, const struct job_opts *o, const char
     return set_training(spec, o, e);
 }
 
+int jobspec_complete(const struct job_opts *o, const struct operands *ops, const char *file,
+                     struct json *spec, struct err *e)
+{
+    set_command(spec, ops);
+    return lay_options(spec, o, file, e);
+}
+
 int jobspec_build(const struct job_opts *o, const struct operands *ops, struct json **out,
                   struct err *e)
 {
@@ -395,9 +401,8 @@ int jobspec_build(const struct job_opts *o, const struct operands *ops, struct j
                        "a command or a file of jobs is needed, as in: -- python train.py");
     if (file && spec_file_read(file, &spec, e) < 0)
         return -1;
-    if (!operand_is_file)
-        set_command(spec, ops);
-    if (complete_spec(spec, o, file, e) < 0)
+    const struct operands none = {0};
+    if (jobspec_complete(o, operand_is_file ? &none : ops, file, spec, e) < 0)
         return -1;
     *out = TAKE(spec);
     return 0;

@@ -59,6 +59,10 @@ extern const struct opt_group job_group, training_group;
  * is not checked here beyond its form: the daemon checks it. */
 int jobspec_build(const struct job_opts *o, const struct operands *ops, struct json **out,
                   struct err *e);
+/* The same for a spec that was read from a file (NULL = none) or begun by the caller: lays command,
+ * options and environment over it.  No operands = the command of the spec. */
+int jobspec_complete(const struct job_opts *o, const struct operands *ops, const char *file,
+                     struct json *spec, struct err *e);
 /* Adds the NAME=VALUE words of --option to `map`.  A value that reads as JSON (a number, true, a
  * list) is JSON, every other value a text; with `text` every value is a text. */
 int jobspec_add_options(struct json *map, const char *option, const struct opt_list *list,
