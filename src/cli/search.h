@@ -27,3 +27,37 @@ int search_body(const struct search_opts *o, const struct operands *ops, struct 
 /* Does the study of the daemon search the same as the body?  The environment and the limits may
  * differ: those of the terminal at hand.  The error names the member. */
 int search_same(const struct json *body, const struct json *study, struct err *e);
+
+/* ---- search_view.c ---- */
+struct search_curve {
+    VEC(double) best; /* the best value after each trial that has one */
+};
+void search_curve_done(struct search_curve *c);
+/* One more result; NaN is none. */
+void search_curve_add(struct search_curve *c, double value, bool minimize);
+/* The curve in `width` cells, the best at the bottom when smaller is better; nothing without two
+ * values. */
+void search_curve_draw(struct buf *b, const struct search_curve *c, size_t width);
+
+bool search_minimizes(const struct json *study);
+struct str search_metric(const struct json *study); /* "loss" */
+bool search_over(const struct json *study);
+int64_t search_done_count(const struct json *study); /* trials with an outcome, also failed ones */
+/* "loss 0.031 in trial 7: lr=0.01 opt=adam"; "" before the first result. */
+void search_best_text(struct buf *b, const struct json *study);
+/* The counts of a study as progress.h wants them; yours. */
+struct json *search_counts(const struct json *study);
+/* The lines of the live view: the bar, the best, the curve. */
+void search_frame(struct buf *b, const struct json *study, const struct search_curve *c,
+                  size_t width, int64_t eta_ms, bool colour);
+void search_page(struct cli *c, const struct json *study, const struct search_curve *curve);
+
+/* ---- search_stay.c ---- */
+/* Every trial from number `after` + 1 on, page by page; the array is borrowed. */
+int search_trials(struct cli *c, const char *name, int64_t after,
+                  void (*page)(void *arg, const struct json *items), void *arg, struct err *e);
+/* The curve of a study so far. */
+int search_curve_load(struct cli *c, const struct json *study, struct search_curve *out,
+                      struct err *e);
+/* Until the study is over, with the live view; Ctrl-C pauses it.  The exit status. */
+int search_stay(struct run_session *s, const char *name, bool quiet);

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/util.h"
 #include "cli/search.h"
+#include <math.h>
 
 static struct json *parsed(const char *text)
 {
@@ -217,12 +218,64 @@ static void test_same_search(void **state)
     assert_non_null(strstr(e.text, "another seed (4)"));
 }
 
+static void test_curve(void **state)
+{
+    const double values[] = {8, 9, NAN, 4, 2, INFINITY, 3, 1};
+    struct search_curve c = {0}, up = {0};
+    AUTO(buf) struct buf b = {0}, narrow = {0}, none = {0}, rising = {0};
+
+    (void)state;
+    search_curve_add(&c, 9, true);
+    search_curve_draw(&none, &c, 10);
+    assert_int_equal(none.n, 0);
+    for (size_t i = 0; i < ARRAY_SIZE(values); i++) {
+        search_curve_add(&c, values[i], true);
+        search_curve_add(&up, values[i], false);
+    }
+    assert_int_equal(c.best.n, 7); /* NaN and infinity are no results */
+    search_curve_draw(&b, &c, 40);
+    assert_string_equal(b.p, "███▅▂▂▁");
+    assert_int_equal(text_width(buf_str(&b)), 7);
+    search_curve_draw(&narrow, &c, 3);
+    assert_int_equal(text_width(buf_str(&narrow)), 3);
+    search_curve_draw(&rising, &up, 6); /* the largest is the best: it ends at the top */
+    assert_string_equal(rising.p, "▁█████");
+    search_curve_done(&c);
+    search_curve_done(&up);
+}
+
+static void test_frame(void **state)
+{
+    AUTO(json)
+    struct json *study =
+        parsed("{\"name\":\"lr\",\"objective\":{\"minimize\":\"loss\"},\"trials\":40,"
+               "\"state\":\"running\",\"counts\":{\"asked\":16,\"running\":4,\"done\":10,"
+               "\"failed\":1,\"pruned\":1,\"waiting\":0},\"best\":{\"number\":7,\"job\":42,"
+               "\"value\":0.031,\"params\":{\"lr\":0.01,\"opt\":\"adam\"}}}");
+    struct search_curve c = {0};
+
+    (void)state;
+    search_curve_add(&c, 2, true);
+    search_curve_add(&c, 1, true);
+    for (size_t width = 45; width < 150; width++) {
+        AUTO(buf) struct buf b = {0};
+        search_frame(&b, study, &c, width, 90000, false);
+        assert_non_null(strstr(b.p, "12/40, 4 running, 1 failed, 1m30s left"));
+        if (width > 60)
+            assert_non_null(strstr(b.p, "\n  best loss 0.031 in trial 7: lr=0.01 opt=adam\n"));
+        for (struct str rest = buf_str(&b); rest.n;)
+            assert_true(text_width(str_cut(rest, '\n', &rest)) <= width);
+    }
+    search_curve_done(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ranges),          cmocka_unit_test(test_command_line),
         cmocka_unit_test(test_what_is_missing), cmocka_unit_test(test_files),
-        cmocka_unit_test(test_same_search),
+        cmocka_unit_test(test_same_search),     cmocka_unit_test(test_curve),
+        cmocka_unit_test(test_frame),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
