@@ -61,3 +61,9 @@ int search_curve_load(struct cli *c, const struct json *study, struct search_cur
                       struct err *e);
 /* Until the study is over, with the live view; Ctrl-C pauses it.  The exit status. */
 int search_stay(struct run_session *s, const char *name, bool quiet);
+
+/* ---- search_verbs.c ---- */
+/* berth search VERB …; ops->p[0] is the verb. */
+int search_verb(struct cli *c, const struct search_opts *o, const struct operands *ops);
+#define SEARCH_VERBS "ls|show|best|trials|export|extend|resume|stop|enqueue|rm"
+bool search_is_verb(const char *word);
