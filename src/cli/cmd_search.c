@@ -34,7 +34,7 @@ static const struct opt search_option_table[] = {
     {"from", 0, OPT_TEXT, "SEARCH", SEARCH(from), "begin with what another search has learned"},
     {"detach", 'd', OPT_FLAG, NULL, SEARCH(detach), "start the search and return"},
     {"run", 0, OPT_FLAG, NULL, SEARCH(run), "of best: run the best trial again, as a new job"},
-    {"now", 0, OPT_FLAG, NULL, SEARCH(now), "of stop and rm: cancel the trials that run"},
+    {"force", 0, OPT_FLAG, NULL, SEARCH(force), "of stop and rm: cancel the trials that run"},
     {"quiet", 'q', OPT_FLAG, NULL, SEARCH(quiet), "print no progress, only set the exit status"},
 };
 static const struct opt_group search_group = {"Search", search_option_table,

@@ -11,7 +11,7 @@ struct search_opts {
     struct opt_num parallel, trials, seed;
     const char *minimize, *maximize, *take, *engine, *stop, *from;
     struct opt_list constraints;
-    bool quiet, detach, run, now;
+    bool quiet, detach, run, force;
 };
 
 /* ---- search_spec.c ---- */

@@ -344,6 +344,7 @@ int search_body(const struct search_opts *o, const struct operands *ops, struct 
     struct job_opts job_opts = o->job;
 
     job_opts.params = (struct opt_list){0}; /* they are the space, not parameters of a job */
+    job_opts.name = NULL;                   /* that of the search; the daemon names its trials */
     if (path && spec_file_read(path, &file, e) < 0)
         return -1;
     if (search_split_file(file, body, &job, e) < 0 ||
@@ -360,8 +361,6 @@ int search_body(const struct search_opts *o, const struct operands *ops, struct 
         AUTO_FREE char *made = search_made_name(body, job, path);
         json_set_str(body, "name", made);
     }
-    if (!json_get(job, "name")) /* the trials are found by it in listings */
-        json_set_take(job, "name", json_copy(json_get(body, "name")));
     json_set_take(body, "job", TAKE(job));
     *out = TAKE(body);
     return 0;

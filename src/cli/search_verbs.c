@@ -303,21 +303,36 @@ static int search_extend(struct cli *c, const struct operands *ops, struct err *
     return 0;
 }
 
-/* Running trials end by themselves, with --now they are cancelled. */
-static int search_stop_one(struct cli *c, const char *name, bool now, struct err *e)
+static void running_jobs(void *arg, const struct json *items)
 {
-    AUTO(json) struct json *reply = NULL, *body = json_new_object();
-    struct json *paused = json_new_object();
+    struct json *jobs = arg;
 
-    json_set_take(paused, "paused", json_new_bool(true));
-    if (study_patch(c, name, paused, &reply, e) < 0)
+    for (size_t i = 0; i < json_len(items); i++)
+        if (str_eq_c(text_of(json_at(items, i), "state"), "running") &&
+            int_of(json_at(items, i), "job"))
+            json_push_take(jobs, json_new_int(int_of(json_at(items, i), "job")));
+}
+
+static int cancel_running(struct cli *c, const char *name, struct err *e)
+{
+    AUTO(json) struct json *body = json_new_object();
+    struct json *jobs = json_new_array();
+
+    json_set_take(body, "jobs", jobs);
+    if (search_trials(c, name, 0, running_jobs, jobs, e) < 0)
         return -1;
-    if (now) {
-        AUTO_FREE char *filter = xasprintf("study:%s state:active", name);
-        json_set_str(body, "filter", filter);
-        if (cli_post(c, "/v1/jobs/cancel", body, NULL, e) < 0)
-            return -1;
-    }
+    return json_len(jobs) ? cli_post(c, "/v1/jobs/cancel", body, NULL, e) : 0;
+}
+
+/* Running trials end by themselves; with --force they are cancelled. */
+static int search_stop_one(struct cli *c, const char *name, bool force, struct err *e)
+{
+    AUTO(json) struct json *reply = NULL;
+    struct json *body = json_new_object();
+
+    json_set_take(body, "paused", json_new_bool(true));
+    if (study_patch(c, name, body, &reply, e) < 0 || (force && cancel_running(c, name, e) < 0))
+        return -1;
     if (cli_json(c))
         cli_print_json(reply);
     else
@@ -369,12 +384,12 @@ static int search_enqueue(struct cli *c, const struct operands *ops, struct err 
     return 0;
 }
 
-static int search_rm(struct cli *c, const char *name, bool now, struct err *e)
+static int search_rm(struct cli *c, const char *name, bool force, struct err *e)
 {
     AUTO(buf) struct buf path = {0};
 
     resource_path(&path, "studies", name, "");
-    query_add(&path, "force", now ? "true" : NULL);
+    query_add(&path, "force", force ? "true" : NULL);
     return cli_call(c, "DELETE", path.p, NULL, NULL, NULL, e);
 }
 
@@ -418,8 +433,8 @@ int search_verb(struct cli *c, const struct search_opts *o, const struct operand
     else if (!strcmp(verb, "enqueue"))
         rc = search_enqueue(c, ops, &e);
     else if (!strcmp(verb, "rm"))
-        rc = search_rm(c, name, o->now, &e);
+        rc = search_rm(c, name, o->force, &e);
     else
-        rc = search_stop_one(c, name, o->now, &e);
+        rc = search_stop_one(c, name, o->force, &e);
     return rc < 0 ? cli_fail(&e) : 0;
 }

@@ -1,0 +1,306 @@
+"""berth search with real jobs: embedded and with a daemon, paused, killed, resumed; its words; a live view."""
+import csv
+import io
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import harness  # noqa: E402
+from harness import BERTH, wait_for  # noqa: E402
+
+PYTHON = "/usr/bin/python3"
+PACKAGE = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "python"))
+# Says that it ran, waits while the file `gate`, or that of the n-th run, is there, reports its result.
+TRAIN = """
+import os, sys, time
+import berth
+p = berth.params()
+with open("ran", "a") as f:
+    f.write("%r\\n" % (p["x"],))
+with open("ran") as f:
+    mine = "gate-%d" % len(f.readlines())
+while os.path.exists("gate") or os.path.exists(mine):
+    time.sleep(0.01)
+if p.get("fail"):
+    sys.exit(3)
+berth.log(loss=(p["x"] - 0.3) ** 2 + (p["y"] == "b"))
+"""
+RANGES = ["--param", "x=uniform:0..1", "--param", "y=a,b", "--minimize", "loss", "--seed", "5"]
+
+
+class Home(harness.Home):
+    def __init__(self):
+        super().__init__(BERTH_PYTHON=PACKAGE)
+        with open(os.path.join(self.dir, "train.py"), "w") as f:
+            f.write(TRAIN)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.close()
+
+    def words(self, *more, name="s", trials=8):
+        return ["search", *RANGES, "--name", name, "--trials", str(trials), "--cwd", self.dir, *more,
+                "--", PYTHON, "train.py", "--x", "{x}"]
+
+    def begin(self, *words, **more):
+        """A search in the background."""
+        return subprocess.Popen([BERTH, *words], env=self.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                text=True, **more)
+
+    def ran(self):
+        try:
+            with open(os.path.join(self.dir, "ran")) as f:
+                return f.read().split()
+        except FileNotFoundError:
+            return []
+
+    def gate(self, shut, name="gate"):
+        path = os.path.join(self.dir, name)
+        if shut:
+            open(path, "w").close()
+        else:
+            os.unlink(path)
+
+    def say(self, *words):
+        return self.berth(*words).stdout
+
+    def trials(self, name="s"):
+        return json.loads(self.say("search", "trials", name, "-o", "json"))
+
+
+def facts(trials):
+    """What makes a study, without the numbers of jobs."""
+    return [(t["number"], t["state"], t["value"], t["params"]) for t in trials]
+
+
+_uncut = {}
+
+
+def uncut(trials):
+    """The study that nobody interrupted, one trial at a time."""
+    if trials not in _uncut:
+        with Home() as home:
+            home.berth(*home.words(trials=trials))
+            _uncut[trials] = facts(home.trials())
+            assert [t[1] for t in _uncut[trials]] == ["done"] * trials, _uncut[trials]
+    return _uncut[trials]
+
+
+def test_embedded():
+    """Without a daemon, many at once; the same command again finds the finished search."""
+    with Home() as home:
+        p = home.berth(*home.words("-j", "4", trials=12))
+        study = json.loads(home.say("search", "show", "s", "-o", "json"))
+        best = study["best"]
+        assert study["state"] == "finished" and study["counts"]["done"] == 12, study
+        assert f"in trial {best['number']}: x=" in p.stdout and "12 trials (12 now" in p.stdout, p.stdout
+        assert "best so far: loss" in p.stderr, p.stderr
+        assert best["params"]["y"] == "a" and best["value"] < 0.1, best
+        again = home.berth(*home.words("-j", "4", trials=12))
+        assert "12 trials (0 now" in again.stdout and "resuming s: 12 trials ended before" in again.stderr, again
+        assert len(home.ran()) == 12
+        # The same command with a larger limit goes on.
+        assert "14 trials (2 now" in home.say(*home.words("-j", "4", trials=14))
+        # Another command or another space under this name is refused, and nothing runs.
+        for words in (home.words(trials=14)[:-1] + ["{y}"], home.words("--param", "z=1", trials=14)):
+            p = home.berth(*words, check=False)
+            assert p.returncode != 0 and "there is a search 's' with another" in p.stderr, p
+        assert len(home.ran()) == 14
+
+
+def test_file():
+    with Home() as home:
+        path = os.path.join(home.dir, "space.yaml")
+        with open(path, "w") as f:
+            f.write("space:\n  x: {uniform: [0, 1]}\n  y: [a, b]\n  fail: {const: true, when: {y: b}}\n"
+                    f"objective: {{minimize: loss}}\nengine: random\ntrials: 10\nparallel: 2\n"
+                    f"command: [{PYTHON}, train.py]\ncwd: .\n")
+        home.berth("search", path)
+        trials = home.trials("space")
+        assert len(trials) == 10, trials
+        for t in trials:
+            assert t["state"] == ("done" if t["params"]["y"] == "a" else "failed"), t
+            assert t["params"].get("fail") == (None if t["params"]["y"] == "a" else True), t
+        failed = [t for t in trials if t["state"] == "failed"]
+        assert failed and failed[0]["reason"] == f"job {failed[0]['job']} ended as failed", failed
+        with open(path, "w") as f:
+            f.write("space: {x: {uniform: [1, 0]}}\nminimize: loss\ncommand: 'true'\n")
+        p = home.berth("search", path, "--name", "bad", check=False)
+        assert p.returncode != 0 and "x" in p.stderr and p.stderr.count("\n") == 1, p.stderr
+
+
+def test_words():
+    with Home() as home:
+        home.start("--slots", "4")
+        name = home.say(*home.words("--detach", trials=3)).strip()
+        assert name == "s"
+        home.berth(*home.words(trials=3))
+        rows = list(csv.DictReader(io.StringIO(home.say("search", "export", "s"))))
+        assert [r["number"] for r in rows] == ["1", "2", "3"] and {r["state"] for r in rows} == {"done"}, rows
+        assert all(abs(float(r["loss"]) - (float(r["x"]) - 0.3) ** 2 - (r["y"] == "b")) < 1e-12 for r in rows), rows
+        whole = json.loads(home.say("search", "export", "s", "-o", "json"))
+        assert facts(whole["trials"]) == facts(home.trials()) and whole["study"]["name"] == "s"
+        table = home.say("search", "trials", "s")
+        assert "VALUE" in table and "y=" in table and table.count("\n") == 4, table
+        assert [s["name"] for s in json.loads(home.say("search", "ls", "-o", "json"))] == ["s"]
+        assert "min loss" in home.say("search", "ls")
+        page = home.say("search", "show", "s")
+        assert "search s  finished" in page and "minimize loss" in page and 'x: {"uniform":[0,1]}' in page, page
+        # The best trial again, as a job of its own: its parameters and no effect on the study.
+        best = json.loads(home.say("search", "best", "s", "-o", "json"))
+        home.berth("search", "best", "s", "--run")
+        assert home.ran()[-1] == repr(best["params"]["x"]) and len(home.ran()) == 4
+        assert len(home.jobs()) == 4 and home.jobs(sort="-id")[0]["params"] == best["params"]
+        # A point by hand, and more trials.
+        home.berth("search", "enqueue", "s", "x=0.25", "y=a")
+        home.berth("search", "extend", "s", "2")
+        home.berth("search", "resume", "s")
+        trials = home.trials()
+        assert len(trials) >= 5 and trials[3]["params"] == {"x": 0.25, "y": "a"}, trials
+        p = home.berth("search", "enqueue", "s", "x=7", "y=a", check=False)
+        assert p.returncode != 0 and "x" in p.stderr, p.stderr
+        home.berth("search", "rm", "s")
+        assert json.loads(home.say("search", "ls", "-o", "json")) == []
+        p = home.berth("search", "show", "s", check=False)
+        assert p.returncode != 0 and "'s'" in p.stderr, p.stderr
+
+
+def test_stop_and_resume():
+    with Home() as home:
+        home.start("--slots", "4")
+        home.gate(True)
+        home.say(*home.words("-j", "2", "--detach"))
+        wait_for("two trials", lambda: len(home.ran()) == 2)
+        home.berth("search", "stop", "s")
+        home.gate(False)
+        wait_for("their ends", lambda: [t["state"] for t in home.trials()] == ["done", "done"])
+        assert json.loads(home.say("search", "show", "s", "-o", "json"))["state"] == "paused"
+        home.berth("search", "resume", "s")
+        assert [t["state"] for t in home.trials()] == ["done"] * 8 and len(home.ran()) == 8
+        home.gate(True)
+        home.berth("search", "extend", "s", "4")
+        wait_for("two more", lambda: len(home.ran()) == 10)
+        p = home.berth("search", "rm", "s", check=False)
+        assert p.returncode != 0 and "--force" in p.stderr, p.stderr
+        home.berth("search", "stop", "s", "--force")
+        home.wait_all()
+        assert len(home.ran()) == 10
+
+
+def test_interrupted():
+    """Ctrl-C pauses: what runs ends under a daemon and counts; the same command resumes."""
+    with Home() as home:
+        home.gate(True)
+        search = home.begin(*home.words(trials=6))
+        wait_for("a trial", lambda: len(home.ran()) == 1)
+        search.send_signal(signal.SIGINT)
+        out, err = search.communicate(timeout=harness.PATIENCE_S)
+        assert search.returncode == 130, (out, err)
+        assert "paused; 1 running trial ends" in err and "berth search resume s" in err, err
+        home.gate(False)
+        wait_for("its end", lambda: [t["state"] for t in home.trials()] == ["done"])
+        home.berth(*home.words(trials=6))
+        assert facts(home.trials()) == uncut(6)
+        assert len(home.ran()) == 6
+
+
+def cut(kill):
+    """A search of 8 trials that is cut while its 2nd, 4th and 6th trial runs: each runs once, and all of it equals
+    the uncut study."""
+    with Home() as home:
+        kill.begin(home)
+        for n in (2, 4, 6):
+            home.gate(True, "gate-%d" % n)
+        for n in (2, 4, 6):
+            search = home.begin(*home.words())
+            wait_for("run %d" % n, lambda: len(home.ran()) == n)
+            kill.now(home, search)
+            home.gate(False, "gate-%d" % n)
+        home.berth(*home.words())
+        assert facts(home.trials()) == uncut(8), (home.trials(), uncut(8))
+        ran = home.ran()
+        assert len(ran) == len(set(ran)) == 8, ran
+
+
+class KillSearch:
+    """kill -9 of the command that is its own scheduler."""
+
+    @staticmethod
+    def begin(home):
+        pass
+
+    @staticmethod
+    def now(home, search):
+        search.kill()
+        search.communicate()
+
+
+class KillDaemon:
+    """kill -9 of the daemon, and of the command that looks on; another daemon takes over."""
+
+    @staticmethod
+    def begin(home):
+        home.start("--slots", "4")
+
+    @staticmethod
+    def now(home, search):
+        search.kill()
+        search.communicate()
+        home.kill()
+        home.start("--slots", "4")
+
+
+def test_killed_scheduler():
+    cut(KillSearch)
+
+
+def test_killed_daemon():
+    cut(KillDaemon)
+
+
+def test_daemon_dies_and_the_search_goes_on():
+    """The command takes over when the daemon dies under it."""
+    with Home() as home:
+        home.start("--slots", "4")
+        home.gate(True)
+        search = home.begin(*home.words())
+        wait_for("a trial", lambda: len(home.ran()) == 1)
+        home.kill()
+        home.gate(False)
+        out, err = search.communicate(timeout=harness.PATIENCE_S)
+        assert search.returncode == 0, (out, err)
+        assert facts(home.trials()) == uncut(8)
+        assert len(home.ran()) == 8
+
+
+def test_live_view():
+    """On a terminal: the bar, the best and the curve in place, the result at the end."""
+    with Home() as home:
+        master, slave = pty.openpty()
+        env = {**home.env, "COLUMNS": "100", "LINES": "30"}
+        search = subprocess.Popen([BERTH, *home.words(trials=5)], env=env, stdin=slave, stdout=slave, stderr=slave)
+        os.close(slave)
+        seen = b""
+        while search.poll() is None or select.select([master], [], [], 0)[0]:
+            if select.select([master], [], [], 0.1)[0]:
+                try:
+                    piece = os.read(master, 65536)
+                except OSError:  # the other end is closed
+                    break
+                seen += piece
+        text = seen.decode()
+        assert search.wait() == 0, text
+        for part in ("\033[J", "/5, 1 running", " left", "  best loss ", "▁", "berth search best s --run", "5 trials (5 now"):
+            assert part in text, (part, text)
+        os.close(master)
+
+
+if __name__ == "__main__":
+    harness.main(__name__)
