@@ -259,7 +259,7 @@ static int set_study_options(struct json *body, const struct search_opts *o, str
 {
     const struct {
         const char *key, *text;
-    } texts[] = {{"engine", o->engine}, {"stop", o->stop}, {"take", o->take}, {"from", o->from}};
+    } texts[] = {{"engine", o->engine}, {"take", o->take}, {"from", o->from}};
     const struct {
         const char *key;
         struct opt_num v;
@@ -271,6 +271,8 @@ static int set_study_options(struct json *body, const struct search_opts *o, str
     for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
         if (numbers[i].v.set)
             json_set_int(body, numbers[i].key, numbers[i].v.v);
+    if (o->stop) /* a name, or JSON with its settings */
+        json_set_take(body, "stop", plain_value(str_of(o->stop)));
     if (o->constraints.n) {
         struct json *list = json_new_array();
         for (size_t i = 0; i < o->constraints.n; i++)

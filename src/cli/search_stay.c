@@ -210,6 +210,24 @@ static void say_end(struct stay *y, const struct json *study)
         cli_say("run the best trial again with: berth search best %s --run", y->name);
 }
 
+/* When nothing has a result, the first trial tells what is wrong with all of them. */
+static void say_first_failure(struct stay *y)
+{
+    AUTO(json) struct json *page = NULL;
+    AUTO(buf) struct buf path = {0};
+    struct err e;
+
+    resource_path(&path, "studies", y->name, "/trials?limit=1");
+    if (cli_get(y->s->c, path.p, &page, &e) < 0)
+        return;
+    const struct json *first = json_at(json_get(page, "items"), 0);
+    struct str reason = text_of(first, "reason");
+    if (reason.n && int_of(first, "job"))
+        cli_say("trial %lld failed: " STR_FMT "; berth logs %lld shows its output",
+                (long long)int_of(first, "number"), STR_ARG(reason),
+                (long long)int_of(first, "job"));
+}
+
 static void say_paused(const struct stay *y, const struct json *study)
 {
     int64_t running = int_of(json_get(study, "counts"), "running");
@@ -255,5 +273,8 @@ int search_stay(struct run_session *s, const char *name, bool quiet)
     struct str why = text_of(study, "reason");
     if (why.n && !quiet)
         cli_say(STR_FMT, STR_ARG(why));
-    return json_get(study, "best") ? 0 : 1;
+    if (json_get(study, "best"))
+        return 0;
+    say_first_failure(&y);
+    return 1;
 }

@@ -130,6 +130,9 @@ def test_file():
             assert t["params"].get("fail") == (None if t["params"]["y"] == "a" else True), t
         failed = [t for t in trials if t["state"] == "failed"]
         assert failed and failed[0]["reason"] == f"job {failed[0]['job']} ended as failed", failed
+        # A program that never reports: the command says which output to read.
+        p = home.berth(*home.words(name="mute", trials=2)[:-3], "false", check=False)
+        assert p.returncode == 1 and "no trial has a result" in p.stdout and "berth logs " in p.stderr, p
         with open(path, "w") as f:
             f.write("space: {x: {uniform: [1, 0]}}\nminimize: loss\ncommand: 'true'\n")
         p = home.berth("search", path, "--name", "bad", check=False)
@@ -300,6 +303,22 @@ def test_live_view():
         for part in ("\033[J", "/5, 1 running", " left", "  best loss ", "▁", "berth search best s --run", "5 trials (5 now"):
             assert part in text, (part, text)
         os.close(master)
+
+
+def test_example():
+    """examples/search: the search beats the grid, and its file is one that berth search takes."""
+    if subprocess.run([PYTHON, "-c", "import sklearn"], capture_output=True).returncode:
+        raise harness.Skip("scikit-learn is not installed")
+    example = os.path.join(PACKAGE, "..", "examples", "search")
+    with Home() as home:
+        home.start("--slots", "2")
+        p = subprocess.run([PYTHON, os.path.join(example, "compare.py")], env={**home.env, "PYTHONPATH": PACKAGE},
+                           capture_output=True, text=True)
+        assert p.returncode == 0 and "the search is better by" in p.stdout, (p.stdout, p.stderr)
+        home.berth("search", os.path.join(example, "space.yaml"), "--trials", "3", timeout=harness.PATIENCE_S * 2,
+                   PATH="/usr/bin:" + home.env["PATH"])
+        study = json.loads(home.say("search", "show", "svr", "-o", "json"))
+        assert study["counts"]["done"] == 3 and 50 < study["best"]["value"] < 90, study
 
 
 if __name__ == "__main__":

@@ -77,6 +77,23 @@ class Whole(Case):
         self.assertEqual(study.best.value, max(t.value for t in study.trials if t.value is not None))
         self.assertIn("ValueError: no adam", {t.reason for t in study.trials})
 
+    def test_early_stopping(self):
+        """A trial that is worse than the others at the same step is told to stop, and counts as pruned."""
+
+        def objective(t):
+            for step in range(1, 6):
+                if t.report(t["x"], step):
+                    raise berth.Pruned()
+            return t["x"]
+
+        space = {"x": {"int": [1, 100]}}
+        study = self.study(space=space, engine="random", stop={"median": {"warmup": 1, "startup": 3}})
+        for x in (4, 3, 2, 1, 100, 5):
+            study.enqueue(x=x)
+        study.optimize(objective, 6)
+        self.assertEqual([t.state for t in study.trials], ["done"] * 4 + ["pruned"] * 2)
+        self.assertEqual((study.trials[4].value, study.best.value), (100.0, 1.0))
+
     def test_mistakes(self):
         for space, word in (({"x": {"log": [0, 1]}}, "x"), ({}, "space"), ({"x": {"int": [3, 1]}}, "x")):
             with self.assertRaises(berth.BerthError) as bad:

@@ -110,11 +110,16 @@ static void test_command_line(void **state)
     assert_int_equal(strncmp(name, "train-", 6), 0);
     assert_false(json_has(job, "name")); /* the daemon numbers the trials */
     o.trials.v = 300;
+    o.stop = "{\"median\":{\"warmup\":5}}";
     assert_int_equal(body_of(&o, words, true, &same, &e), 0);
     assert_string_equal(name, json_str(json_get(same, "name")).p);
+    const struct json *median = json_get(json_get(same, "stop"), "median");
+    assert_int_equal(json_int(json_get(median, "warmup")), 5);
     words[1] = "/y/train.py";
+    o.stop = "asha";
     assert_int_equal(body_of(&o, words, true, &other, &e), 0);
     assert_string_not_equal(name, json_str(json_get(other, "name")).p);
+    assert_string_equal(json_str(json_get(other, "stop")).p, "asha");
 }
 
 static void test_what_is_missing(void **state)
