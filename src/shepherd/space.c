@@ -12,13 +12,12 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
 
 /* Less than this is no room: a file and the blocks that name it take a few. */
-enum { ROOM_BYTES = 64 << 10, BLOCK_BYTES = 4096 };
+enum { ROOM_BYTES = 64 << 10 };
 
-static bool is_full(int sys)
+bool space_is_full(int sys)
 {
     return sys == ENOSPC || sys == EDQUOT;
 }
@@ -29,9 +28,9 @@ static int space_try(const char *dir)
     AUTO_FD fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 
     if (fd < 0)
-        return is_full(errno) ? errno : -1;
+        return space_is_full(errno) ? errno : -1;
     if (fallocate(fd, 0, 0, ROOM_BYTES) < 0)
-        return is_full(errno) ? errno : -1;
+        return space_is_full(errno) ? errno : -1;
     return 0;
 }
 
@@ -49,26 +48,24 @@ static int space_look(const char *dir, bool other_user)
     return full ? ENOSPC : 0;
 }
 
-int space_missing(const struct run_start *s, char mem[SPACE_DIR_MAX], const char **out_dir)
+int space_missing_for_log(const struct run_start *s, char mem[SPACE_DIR_MAX], const char **out_dir)
 {
     const char *slash = s->log_path ? strrchr(s->log_path, '/') : NULL;
-    int sys = 0;
 
-    if (slash && slash - s->log_path < SPACE_DIR_MAX) {
-        snprintf(mem, SPACE_DIR_MAX, "%.*s", (int)(slash - s->log_path), s->log_path);
-        *out_dir = mem;
-        sys = space_look(mem, s->change_user);
-    }
+    if (!slash || slash - s->log_path >= SPACE_DIR_MAX)
+        return 0;
+    snprintf(mem, SPACE_DIR_MAX, "%.*s", (int)(slash - s->log_path), s->log_path);
+    *out_dir = mem;
+    return space_look(mem, s->change_user);
+}
+
+int space_missing(const struct run_start *s, char mem[SPACE_DIR_MAX], const char **out_dir)
+{
+    int sys = space_missing_for_log(s, mem, out_dir);
+
     if (!sys && s->cwd) {
         *out_dir = s->cwd;
         sys = space_look(s->cwd, s->change_user);
     }
     return sys;
-}
-
-bool space_log_cut(const char *path)
-{
-    struct stat st;
-
-    return path && stat(path, &st) == 0 && st.st_size > 0 && st.st_size % BLOCK_BYTES == 0;
 }

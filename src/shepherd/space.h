@@ -7,5 +7,7 @@
  * that directory, in memory of `mem`.  0: there is room, or nobody can tell. */
 enum { SPACE_DIR_MAX = 4096 };
 int space_missing(const struct run_start *s, char mem[SPACE_DIR_MAX], const char **out_dir);
-/* Does the log end where a write was cut off by a full disk: at the end of a block? */
-bool space_log_cut(const char *path);
+/* The same for the directory of its log alone. */
+int space_missing_for_log(const struct run_start *s, char mem[SPACE_DIR_MAX], const char **out_dir);
+/* Is this errno that of a full disk, or of a quota? */
+bool space_is_full(int sys);

@@ -20,6 +20,7 @@
 #include "base/util.h"
 #include "shepherd/command.h"
 #include "shepherd/log_cut.h"
+#include "shepherd/log_room.h"
 #include "shepherd/mark.h"
 #include "shepherd/run_lock.h"
 #include "shepherd/space.h"
@@ -38,6 +39,7 @@ enum {
     RETRY_MS = 200,     /* a journal that cannot be written is tried again after this */
     LOG_LOOK_MS = 2000, /* a log with a limit is looked at so often, */
     LOG_SOON_MS = 200,  /* and of a run that has just reached it, so often */
+    ROOM_MS = 1000,     /* a silent run that is so old gets room for its first output */
     KILL_AGAIN_MS = 50  /* a tree that forks faster than we kill is killed again after this */
 };
 
@@ -59,6 +61,7 @@ struct sup {
     bool limits;         /* a cgroup is in place */
     bool spares;         /* children of a process that asks for stops have not got SIGTERM yet */
     struct log_cut out_log, err_log;
+    struct log_room out_room, err_room;
     int64_t look_ms; /* when the logs are looked at, monotonic; -1 = never */
 };
 
@@ -162,18 +165,32 @@ void record_end(int journal_fd, struct journal_record *r)
 static void logs_open(struct sup *s)
 {
     const struct run_start *st = &s->start->run;
+    const struct command *c = &s->command;
 
     log_cut_open(&s->out_log, st->log_path, st->limits.log_limit_bytes);
     log_cut_open(&s->err_log, st->err_path, st->limits.log_limit_bytes);
-    if (s->out_log.fd >= 0 || s->err_log.fd >= 0)
-        s->look_ms = sup_now_ms(CLOCK_MONOTONIC) + LOG_LOOK_MS;
+    log_room_init(&s->out_room, st->log_path ? c->out_fd : -1);
+    log_room_init(&s->err_room, st->err_path ? c->err_fd : -1);
+    if (s->out_room.fd >= 0 || s->err_room.fd >= 0)
+        s->look_ms = sup_now_ms(CLOCK_MONOTONIC) + ROOM_MS;
 }
 
 static void logs_look(struct sup *s)
 {
     bool out = log_cut(&s->out_log), err = log_cut(&s->err_log);
+    bool limited = s->out_log.fd >= 0 || s->err_log.fd >= 0;
+    bool taken = log_room_take(&s->out_room) & log_room_take(&s->err_room);
+    int64_t next_ms = out || err ? LOG_SOON_MS : LOG_LOOK_MS;
 
-    s->look_ms = sup_now_ms(CLOCK_MONOTONIC) + (out || err ? LOG_SOON_MS : LOG_LOOK_MS);
+    s->look_ms = limited || !taken ? sup_now_ms(CLOCK_MONOTONIC) + next_ms : -1;
+}
+
+/* When the run has ended. */
+static void logs_close(struct sup *s)
+{
+    log_room_return(&s->out_room);
+    log_room_return(&s->err_room);
+    command_close(&s->command);
 }
 
 /* ---- the tree ---- */
@@ -361,11 +378,14 @@ static void space_note(struct sup *s)
     const struct run_start *st = &s->start->run;
     char mem[SPACE_DIR_MAX];
     const char *dir;
+    int sys = 0;
 
-    if (s->end.why != RUN_END_EXITED ||
-        (s->end.wait_status == 0 && !space_log_cut(st->log_path) && !space_log_cut(st->err_path)))
+    if (s->end.why != RUN_END_EXITED)
         return;
-    int sys = space_missing(st, mem, &dir);
+    if (s->end.wait_status != 0)
+        sys = space_missing(st, mem, &dir);
+    else if (log_room_cut(&s->out_room) || log_room_cut(&s->err_room))
+        sys = space_missing_for_log(st, mem, &dir);
     if (!sys)
         return;
     s->end.sys = (uint16_t)sys;
@@ -449,11 +469,12 @@ static void sup_run(struct sup *s)
         s->end.pid = s->command.started.pid;
         if (st->limits.timeout_ms > 0)
             s->deadline_ms = sup_now_ms(CLOCK_MONOTONIC) + st->limits.timeout_ms;
-        command_close(&s->command);
         logs_open(s);
         sup_wait_for_end(s);
-        logs_look(s);
+        log_cut(&s->out_log);
+        log_cut(&s->err_log);
         space_note(s);
+        logs_close(s);
         if (st->container && s->end.why == RUN_END_EXITED && s->end.wait_status != 0)
             verdict_read(st->run_dir, &s->end);
     }
