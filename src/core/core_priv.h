@@ -41,7 +41,7 @@ struct job {
     uint8_t state, hold;
     bool cancel_requested;
     uint8_t refusals; /* by nodes that could not take it, since it last ran */
-    uint8_t full;     /* runs that met a full disk and were repeated */
+    uint8_t full;     /* runs in a row that met a full disk; the store counts them again */
     uint8_t waits;    /* starts in a row that found no space */
 };
 

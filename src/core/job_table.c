@@ -51,6 +51,7 @@ void job_describe(struct core *c, struct job *j, const struct job_record *r)
     j->retries = (uint16_t)r->retries;
     j->retry_lost = (uint8_t)r->retry_lost;
     j->lost = (uint8_t)MIN(r->lost, (uint32_t)UINT8_MAX);
+    j->full = (uint8_t)MIN(r->full, (uint32_t)UINT8_MAX);
     j->backoff_ms = (uint32_t)MIN(r->backoff_ms, (int64_t)UINT32_MAX);
     j->uid = r->uid;
     j->tag = core_run_key(c, r->seq, r->id, 0).tag;

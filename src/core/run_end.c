@@ -16,9 +16,8 @@
 
 enum {
     BACKOFF_MAX_MS = 3600 * 1000,
-    FULL_MAX = 3,              /* a run that met a full disk is repeated so often */
-    SPACE_MS = 1000,           /* until it is, doubled each time, */
-    SPACE_MAX_MS = 60 * 1000,  /* at most this */
+    SPACE_MS = 1000,           /* a start that found no space comes again after this, doubled, */
+    SPACE_MAX_MS = 60 * 1000,  /* at most this; the same without a maximum after a whole run */
     STEP_MAX_MS = 3600 * 1000, /* 64 GiB, the largest bundle, take some minutes to archive */
 };
 
@@ -91,15 +90,20 @@ static bool sys_is_full(int sys)
 }
 
 /* Nothing fails because a disk was full.  A start waits for space, as long as it takes.  A run that
- * ended badly while there was none is repeated, and only when that happens again and again its own
- * outcome counts. */
+ * ended badly while there was none is repeated when there is some.  One that fills the disk itself
+ * does so ever less often, and its reason says how often: what to do about it people decide. */
 static void judge_space(struct core *c, struct run *r, const struct run_outcome *o,
                         struct str detail, struct verdict *v)
 {
     struct job *j = r->job;
-    char how[80];
+    char how[80], times[40] = "";
 
-    if (!sys_is_full(o->sys) || j->cancel_requested || v->ev == JOB_EV_CANCELLED)
+    if (!sys_is_full(o->sys)) {
+        if (o->why == RUN_END_EXITED)
+            j->full = 0;
+        return;
+    }
+    if (j->cancel_requested || v->ev == JOB_EV_CANCELLED)
         return;
     if (o->why == RUN_END_START_FAILED) {
         v->ev = JOB_EV_REQUEUE;
@@ -114,18 +118,14 @@ static void judge_space(struct core *c, struct run *r, const struct run_outcome 
         trouble_blames(c, o->sys);
     run_outcome_text(o, how, sizeof(how));
     snprintf(how + strlen(how), sizeof(how) - strlen(how), "%s", how[0] ? "" : "incomplete output");
-    if (j->full >= FULL_MAX) {
-        snprintf(v->text, sizeof(v->text), "%.60s; the disk of %.*s was full, for the %dth time",
-                 how, (int)MIN(detail.n, (size_t)80), detail.p, FULL_MAX + 1);
-        return;
-    }
-    j->full++;
-    j->waits += j->waits < UINT8_MAX;
+    j->full += j->full < UINT8_MAX;
     v->ev = JOB_EV_REQUEUE;
     v->no_try = true;
+    if (j->full > 1)
+        snprintf(times, sizeof(times), ", %d times in a row", j->full);
     snprintf(v->text, sizeof(v->text),
-             "%.60s while the disk of %.*s was full; it runs again when there is space (%d of %d)",
-             how, (int)MIN(detail.n, (size_t)70), detail.p, j->full, FULL_MAX);
+             "%.60s while the disk of %.*s was full%s; it runs again when there is space", how,
+             (int)MIN(detail.n, (size_t)70), detail.p, times);
 }
 
 /* Another node of which it is not known that it lacks the directory of the job. */
@@ -177,6 +177,8 @@ static int64_t retry_delay(const struct job *j, const struct run_outcome *o)
         return 0;
     if (o->why == RUN_END_NEVER_RAN)
         return RESEND_MS;
+    if (sys_is_full(o->sys) && o->why == RUN_END_EXITED)
+        return backoff_delay(SPACE_MS, j->full);
     if (sys_is_full(o->sys))
         return MIN(backoff_delay(SPACE_MS, j->waits), (int64_t)SPACE_MAX_MS);
     return backoff_delay(j->backoff_ms, j->tries);

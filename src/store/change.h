@@ -392,6 +392,7 @@ struct job_record { /* every job that is not final */
     int64_t timeout_ms, backoff_ms;
     int32_t retries, retry_lost;
     uint32_t lost; /* its lost runs; counted only when retry_lost is not 0 */
+    uint32_t full; /* runs in a row that met a full disk, of a job that waits; counted at start */
     uint32_t uid;
     struct str queue, nodes;
     int32_t batch_slots;

@@ -130,6 +130,9 @@ static int give_job(struct loader *l, sqlite3_stmt *st, struct err *e)
     r.retry_lost = f->retry_lost;
     if (r.retry_lost && r.attempt && query_lost_runs(l->db, r.seq, &r.lost, e) < 0)
         return -1;
+    /* A run that met a full disk was no try. */
+    if (r.attempt > r.tries && query_full_runs(l->db, r.seq, &r.full, e) < 0)
+        return -1;
     r.nodes = f->nodes;
     if (f->party < l->parties.n) {
         r.uid = l->parties.p[f->party].uid;

@@ -11,6 +11,8 @@ int query_range(struct db *d, uint64_t seq, uint64_t *first, uint64_t *last, str
                 struct err *e);
 /* How many runs of the job were lost (run_end_is_lost). */
 int query_lost_runs(struct db *d, uint64_t job, uint32_t *out, struct err *e);
+/* How many of its runs, since the last one that exited on a disk with space, met a full one. */
+int query_full_runs(struct db *d, uint64_t job, uint32_t *out, struct err *e);
 /* Functions that queries use: job_id(base, offset), state_name(state), param_number(params, key).
  */
 int query_functions(struct db *d, struct err *e);

@@ -7,6 +7,7 @@
  */
 #include "base/util.h"
 #include "store/query_priv.h"
+#include <errno.h>
 #include <stdio.h>
 
 typedef unsigned __int128 wide;
@@ -76,6 +77,22 @@ int query_lost_runs(struct db *d, uint64_t job, uint32_t *out, struct err *e)
 {
     sqlite3_stmt *st = db_query(d, e, "SELECT count(*) FROM run WHERE job = ?1 AND why IN (?2, ?3)",
                                 INT(job), INT(RUN_END_SUPERVISOR_KILLED), INT(RUN_END_NODE_LOST));
+    int rc = db_step(d, st, e);
+
+    if (rc == 1)
+        *out = (uint32_t)sqlite3_column_int(st, 0);
+    sqlite3_reset(st);
+    return rc < 0 ? -1 : 0;
+}
+
+int query_full_runs(struct db *d, uint64_t job, uint32_t *out, struct err *e)
+{
+    sqlite3_stmt *st =
+        db_query(d, e,
+                 "SELECT count(*) FROM run WHERE job = ?1 AND why = ?2 AND sys IN (?3, ?4) AND run"
+                 " > (SELECT coalesce(max(run), 0) FROM run WHERE job = ?1 AND why = ?2 AND sys NOT"
+                 " IN (?3, ?4))",
+                 INT(job), INT(RUN_END_EXITED), INT(ENOSPC), INT(EDQUOT));
     int rc = db_step(d, st, e);
 
     if (rc == 1)

@@ -480,20 +480,6 @@ def test_out_of_inodes_in_the_working_directory():
     on_full_directory(body, "1m,nr_inodes=20")
 
 
-def test_a_full_disk_again_and_again():
-    """A job that fills the disk itself is repeated three times; then its own outcome counts."""
-    def body(h, path):
-        os.unlink(f"{path}/ballast")
-        n = h.submit("/bin/sh", "-c", "cat /dev/zero > big; exit 9", cwd=path)["number"]
-        for k in (1, 2, 3):
-            j = wait_for(f"run {k} met a full disk", lambda: waits_for_space(h, n, k))
-            os.unlink(f"{path}/big")
-        j = wait_state(h, n, "failed")
-        assert j["exit_code"] == 9 and "exit status 9" in j["reason"] and "4th time" in j["reason"], j
-        assert len([r for r in j["runs"] if r["started"]]) == 4, j
-    on_full_directory(body)
-
-
 def faketime_library():
     for root in ("/usr/lib", "/usr/local/lib"):
         for d, _, files in os.walk(root):

@@ -159,6 +159,8 @@ static void apply_ended(struct disk *d, const struct change *c)
     if (x->no_try || !run_end_is_a_try(x->outcome.why))
         j->rec.tries--;
     j->rec.lost += run_end_is_lost(x->outcome.why);
+    if (x->outcome.why == RUN_END_EXITED)
+        j->rec.full = x->outcome.sys ? j->rec.full + 1 : 0;
     if (job_state_final(x->next))
         j->rec.cancel_requested = false;
 }

@@ -435,6 +435,18 @@ static void check_training(struct sim *s)
         fail(s, s->world.failure, 0);
 }
 
+/* No job ends because a disk was full, with whatever status its command has. */
+static void check_full_disks(struct sim *s)
+{
+    for (size_t i = 0; i < s->world.execs.n; i++) {
+        const struct exec *x = &s->world.execs.p[i];
+        const struct disk_run *run = x->ended && x->outcome.sys ? disk_run_of(s, x->key) : NULL;
+        if (run && run->ended && run->why == RUN_END_EXITED && run->left != JOB_QUEUED &&
+            run->left != JOB_CANCELLED)
+            fail(s, "a job ended because a disk was full", x->key.job);
+    }
+}
+
 static void check_batches(struct sim *s)
 {
     for (size_t i = 0; i < s->world.execs.n; i++) {
@@ -531,6 +543,7 @@ static void check(struct sim *s)
     check_disk(s);
     if (s->disk.planted != PLANT_EARLY_ACK || !s->result.failure[0]) {
         check_world(s);
+        check_full_disks(s);
         check_batches(s);
         check_users(s);
         check_training(s);
@@ -688,6 +701,7 @@ struct sim_result sim_run(uint64_t seed, enum planted planted)
     s.disk.planted = planted;
     s.disk.next_job = s.disk.next_spec = s.disk.next_batch = 1;
     world_init(&s.world, &s.rng, planted);
+    s.world.full_disks = true;
     boot(&s);
     for (int i = 0; i < STEPS && !s.result.failure[0]; i++)
         step(&s);

@@ -154,6 +154,7 @@ struct world {
     struct core *core; /* NULL while it is dead */
     enum planted planted;
     bool dead_calls;                 /* calls of a dying controller are ignored */
+    bool full_disks;                 /* some runs end while theirs is full */
     VEC(struct journey) journeys;    /* by job number - 1 */
     VEC(struct sim_step) steps;      /* of every run for which one was ever begun */
     size_t kills[RANK_FINISHED + 1]; /* of training scripts, by what rank 0 was doing */

@@ -6,6 +6,7 @@
  * is taken back by a stop.
  */
 #include "sim/sim.h"
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -121,6 +122,8 @@ static void begin(struct sim_host *h, const struct msg *m)
     x.outcome.wait_status = rng_below(w->rng, 4) ? 0 : W_EXITCODE(1 + (int)rng_below(w->rng, 3), 0);
     if (x.epochs)
         trainer_begin(w, &x);
+    else if (w->full_disks && !x.checkpoint && !rng_below(w->rng, 16)) /* when it ends */
+        x.outcome.sys = ENOSPC;
     vec_push(&w->execs, x);
     vec_push(&h->journal, ((struct happening){.key = m->key, .outcome = x.outcome}));
 }
@@ -147,6 +150,8 @@ void world_finish(struct world *w, size_t i, enum run_end why, int status)
     x->outcome.why = why;
     x->outcome.wait_status = status;
     x->outcome.ended_ms = w->now;
+    if (why != RUN_END_EXITED)
+        x->outcome.sys = 0;
     vec_push(&h->journal, ((struct happening){.key = key, .end = true, .outcome = x->outcome}));
     release_gates(h, key);
 }

@@ -264,6 +264,73 @@ static void a_repeated_lost_run_uses_up_no_retry(void **state)
     assert_int_equal(state_of(b, 1), JOB_FAILED);
 }
 
+/* The run of job 1 ends while the disk is full. */
+static void finish_on_a_full_disk(struct bench *b, int status, int sys)
+{
+    live(b, 1)->outcome.sys = sys;
+    finish(b, 1, RUN_END_EXITED, status);
+    assert_int_equal(state_of(b, 1), JOB_QUEUED);
+    assert_int_equal(b->disk.jobs.p[0].rec.tries, 0);
+}
+
+/* The next run does not begin before `ms` are over, and then it does. */
+static void runs_again_after(struct bench *b, int64_t ms)
+{
+    b->world.now += ms - 1;
+    bench_settle(b, 0);
+    assert_null(live(b, 1));
+    b->world.now += 1;
+    bench_settle(b, 0);
+    assert_non_null(live(b, 1));
+}
+
+/* Neither failed nor succeeded, however often it happens; the pause doubles up to an hour, and
+ * a restart forgets nothing. */
+static void nothing_ends_because_a_disk_was_full(void **state)
+{
+    struct bench *b = *state;
+    int64_t pause = 1000;
+
+    send(b, make(1));
+    bench_settle(b, 0);
+    for (int k = 1; k <= 20; k++) {
+        finish_on_a_full_disk(b, k % 3 ? W_EXITCODE(1, 0) : 0, k % 2 ? ENOSPC : EDQUOT);
+        assert_non_null(strstr(b->disk.detail, "was full"));
+        if (k % 5 == 0) {
+            bench_crash(b);
+            bench_boot(b);
+        }
+        runs_again_after(b, pause);
+        pause = MIN(2 * pause, (int64_t)3600 * 1000);
+    }
+    assert_non_null(strstr(b->disk.detail, "20 times in a row; it runs again when there is space"));
+    finish(b, 1, RUN_END_EXITED, W_EXITCODE(7, 0));
+    assert_int_equal(state_of(b, 1), JOB_FAILED);
+}
+
+/* A run that failed on a disk with space in between: what was before is forgotten. */
+static void full_disks_count_in_a_row(void **state)
+{
+    struct bench *b = *state;
+    struct one *x = make(1);
+
+    x->spec.retries = 1;
+    x->spec.backoff_ms = 10;
+    send(b, x);
+    bench_settle(b, 0);
+    finish_on_a_full_disk(b, W_EXITCODE(1, 0), ENOSPC);
+    runs_again_after(b, 1000);
+    finish_on_a_full_disk(b, W_EXITCODE(1, 0), ENOSPC);
+    runs_again_after(b, 2000);
+    finish(b, 1, RUN_END_EXITED, W_EXITCODE(1, 0));
+    runs_again_after(b, 10);
+    live(b, 1)->outcome.sys = ENOSPC;
+    finish(b, 1, RUN_END_EXITED, W_EXITCODE(1, 0));
+    runs_again_after(b, 1000);
+    finish(b, 1, RUN_END_EXITED, W_EXITCODE(1, 0));
+    assert_int_equal(state_of(b, 1), JOB_FAILED);
+}
+
 static void dependencies_order_and_fail_together(void **state)
 {
     struct bench *b = *state;
@@ -794,6 +861,8 @@ int main(void)
         T(retries_wait_longer_each_time),
         T(lost_runs_are_repeated_as_often_as_asked),
         T(a_repeated_lost_run_uses_up_no_retry),
+        T(nothing_ends_because_a_disk_was_full),
+        T(full_disks_count_in_a_row),
         T(a_missing_command_is_not_retried),
         T(a_killed_supervisor_means_lost),
         T(dependencies_order_and_fail_together),

@@ -1,5 +1,6 @@
 /* test_load.c - what a restarted controller is told */
 #include "unit_store.h"
+#include <errno.h>
 
 struct got {
     char text[8192];
@@ -26,6 +27,8 @@ static void on_job(void *arg, const struct job_record *r)
         add(g, "job %llu %s %u/%u slots %d %.*s%s%.*s;", (unsigned long long)r->seq,
             job_state_name(r->state), r->tries, r->attempt, r->batch_slots, STR_ARG(r->queue),
             r->nodes.n ? " on " : "", STR_ARG(r->nodes));
+    if (r->full)
+        add(g, "full %u;", r->full);
 }
 
 static void on_run(void *arg, const struct run_record *r)
@@ -105,6 +108,37 @@ static void test_everything_active_comes_back(void **state)
                         "job 2 running 1/1 slots 3 default;job 3 starting 1/1 slots 3 default;"
                         "job 4 queued 0/0 slots 3 default;"
                         "run 2.1 local pid 4242 spool 512;run 3.1 local pid 0 spool 0;");
+}
+
+/* A run of job 1 ends; the job is queued again. */
+static void stage_repeated(struct fixture *f, uint32_t run, enum run_end why, int sys)
+{
+    stage_run_new(f, 1, run);
+    stage_run_started(f, 1, run);
+    fixture_stage(f, &(struct change){.kind = CHANGE_RUN_ENDED,
+                                      .at_ms = f->now_ms,
+                                      .run_ended = {.key = {1, run},
+                                                    .next = JOB_QUEUED,
+                                                    .no_try = sys != 0,
+                                                    .outcome = {.why = why, .sys = sys}}});
+}
+
+/* Starts that found no space are no runs, and one that exited on a disk with space ends the row. */
+static void test_runs_that_met_a_full_disk_are_counted(void **state)
+{
+    struct fixture *f = *state;
+    struct err e = {0};
+
+    stage_submit(f, built_new(f, 1, 1));
+    stage_repeated(f, 1, RUN_END_EXITED, ENOSPC);
+    stage_repeated(f, 2, RUN_END_EXITED, 0);
+    stage_repeated(f, 3, RUN_END_EXITED, EDQUOT);
+    stage_repeated(f, 4, RUN_END_START_FAILED, ENOSPC);
+    stage_repeated(f, 5, RUN_END_EXITED, ENOSPC);
+    sync_ok(f);
+    assert_true(fixture_reopen(f, &e));
+    assert_non_null(strstr(load(f).text, "job 1 queued 1/5"));
+    assert_non_null(strstr(load(f).text, "full 2;"));
 }
 
 static void test_nodes_come_back_with_how_they_are_reached(void **state)
@@ -229,6 +263,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         with_store(test_empty),
         with_store(test_everything_active_comes_back),
+        with_store(test_runs_that_met_a_full_disk_are_counted),
         with_store(test_nodes_come_back_with_how_they_are_reached),
         with_store(test_a_job_keeps_where_it_may_run),
         with_store(test_dependencies),
