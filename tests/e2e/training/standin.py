@@ -11,6 +11,8 @@ Settings come from the environment, so that a test gives them with --env:
     STANDIN_LIBRARY     "original": the wire behaviour of the original library (original_client.py)
     STANDIN_RECORD      file that gets a line per message to the scheduler
     STANDIN_SHOW        prints this variable
+    STANDIN_CLOCK       "steps": what the library measures is the length of the steps, however long the
+                        machine takes for them
 """
 
 import http.client
@@ -22,6 +24,22 @@ import time
 STEP_S = float(os.environ.get("STANDIN_STEP_MS", "5")) / 1000
 SETUP_S = float(os.environ.get("STANDIN_SETUP_MS", "0")) / 1000
 TAIL_S = float(os.environ.get("STANDIN_TAIL_MS", "0")) / 1000
+
+
+class StepClock:
+    """The module `time` of the library: its clock goes on by the length of a step, with each step."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def monotonic(self):
+        return self.now
+
+    def __getattr__(self, name):
+        return getattr(time, name)
+
+
+CLOCK = StepClock()
 
 
 def record_messages(path):
@@ -49,6 +67,8 @@ def profiler():
     else:
         from kubernetesdlprofile import kubeprofiler
 
+        if os.environ.get("STANDIN_CLOCK") == "steps":
+            kubeprofiler.time = CLOCK
         prof = kubeprofiler.KubeProfiler()
     use_memory()
     say_start(prof)
@@ -81,6 +101,7 @@ def step(prof, epoch, index):
         print("CUDA error: the stand-in was told to fail", flush=True)
         os._exit(int(code))
     time.sleep(STEP_S)
+    CLOCK.now += STEP_S
 
 
 def say_epoch(prof, epoch):
