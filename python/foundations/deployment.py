@@ -26,11 +26,14 @@ class Deployment:
 
     def get_true_job_status(self):
         """queued, pending, running, completed or failed; None when the scheduler does not know it."""
+        return self._facts().get("status")
+
+    def _facts(self):
         try:
-            return self._server.json("GET", "/jobs/%s?logs=0" % self._id).get("status")
+            return self._server.json("GET", "/jobs/%s?logs=0" % self._id)
         except _http.Refused as e:
             if e.status == 404:
-                return None
+                return {}
             raise
 
     def get_job_status(self):
@@ -47,8 +50,11 @@ class Deployment:
         """The log so far, as text."""
         return self._server.call("GET", "/jobs/%s/logs?offset=0" % self._id).decode("utf-8", "replace")
 
-    def _pieces(self):
-        """Bytes of the log as they come, until the job has ended; a restart of the server is waited out."""
+    def _pieces(self, on_reason=None):
+        """Bytes of the log as they come, until the job has ended; a restart of the server is waited out.
+
+        on_reason gets why a job that does nothing more has not ended: its archive waits for space.
+        """
         at, lost_since, looks = 0, None, 0
         while True:
             before = at
@@ -69,8 +75,10 @@ class Deployment:
                 if isinstance(e, (ValueError, TypeError)):
                     raise
             try:
-                status = self.get_true_job_status()
-                lost_since = None
+                facts = self._facts()
+                status, lost_since = facts.get("status"), None
+                if on_reason and status == "running" and facts.get("reason"):
+                    on_reason(facts["reason"])
             except Exception:
                 lost_since = lost_since or time.monotonic()
                 if time.monotonic() - lost_since > PATIENCE_S:
@@ -97,9 +105,15 @@ class Deployment:
     def _show(self):
         """What the command line shows after a submission."""
         _say.info("Job queued. Ctrl-C to stop streaming - job will not be interrupted or cancelled.")
-        last = b"\n"
+        last, told = b"\n", set()
+
+        def tell(reason):
+            if reason not in told:
+                _say.warning("Job '%s': %s" % (self._id, reason))
+            told.add(reason)
+
         try:
-            for data in self._pieces():
+            for data in self._pieces(tell):
                 if last == b"\n" and data and not getattr(self, "_spoke", False):
                     _say.info("Job running, streaming logs.")
                     self._spoke = True

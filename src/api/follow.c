@@ -252,7 +252,8 @@ static void read_done(void *arg)
         follow_wake(f);
 }
 
-/* Is the followed run still going on?  Learns its number when it gets one. */
+/* Is the followed run still going on?  Learns its number when it gets one.  A run whose end step
+ * waits for space says nothing more, and whoever follows it may want to know why it waits. */
 static bool run_going(struct follow *f)
 {
     struct core *core = f->all->api->conf.core;
@@ -264,7 +265,7 @@ static bool run_going(struct follow *f)
         f->key.run = now.run;
         find_path(f);
     }
-    return f->key.run == now.run;
+    return f->key.run == now.run && !core_job_end_waits(core, f->key.job);
 }
 
 /* Reads again unless a read is under way or the client has not taken the last piece yet. */

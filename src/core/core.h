@@ -360,12 +360,15 @@ void core_set_endpoint(struct core *c, const char *endpoint);
 /* Reports the end step that core_ops.end_step began; e NULL = it is complete.  An error becomes a
  * part of the job's reason; the outcome stays as it is. */
 void core_end_step_done(struct core *c, struct run_key key, const struct err *e);
-/* The step waits for something, such as space on the disk: its hour begins anew. */
-void core_end_step_waits(struct core *c, struct run_key key);
+/* The step waits for something, such as space on the disk, or begins again: its hour is a new one.
+ */
+void core_end_step_waits(struct core *c, struct run_key key, bool waits);
 
 /* ---- questions ---- */
 /* Has its run ended while the end step is still under way? */
 bool core_job_ending(const struct core *c, uint64_t job);
+/* Does that step wait for something?  Nothing is added to the output of the run any more. */
+bool core_job_end_waits(const struct core *c, uint64_t job);
 /* False: the job is final or unknown.  *out_run (may be NULL) has run 0 while there is no run. */
 bool core_job_active(const struct core *c, uint64_t job, struct run_key *out_run);
 /* Whose it is; false: it has ended and is not in memory. */

@@ -25,6 +25,7 @@ struct run_ending {
     struct run_outcome outcome;
     struct verdict verdict;
     struct str detail; /* what the backend said */
+    bool waits;        /* the end step does, for space */
     char copy[];       /* of detail, while the end step is under way */
 };
 
@@ -293,8 +294,19 @@ void core_end_step_done(struct core *c, struct run_key key, const struct err *e)
     end_steps_prune(c);
 }
 
-void core_end_step_waits(struct core *c, struct run_key key)
+bool core_job_end_waits(const struct core *c, uint64_t job)
 {
+    const struct job *j = core_job(c, job);
+
+    return j && j->run && j->run->ending && j->run->ending->waits;
+}
+
+void core_end_step_waits(struct core *c, struct run_key key, bool waits)
+{
+    struct run *r = run_ending(c, key);
+
+    if (r)
+        r->ending->waits = waits;
     for (size_t i = 0; i < c->steps.n; i++)
         if (run_key_eq(c->steps.p[i].key, key)) {
             vec_remove(&c->steps, i);

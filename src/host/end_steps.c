@@ -92,8 +92,10 @@ static void end_steps_again(void *arg)
     struct host *h = arg;
 
     for (struct end_step *s = h->ends.first; s; s = s->next)
-        if (s->waits && !s->started)
+        if (s->waits && !s->started) {
+            core_end_step_waits(h->core, s->job.key, false);
             end_step_start(s);
+        }
 }
 
 /* The step is over for now; it begins again when the disk may have space.  One line in the log. */
@@ -108,7 +110,7 @@ static void end_step_wait(struct end_step *s)
     s->started = false;
     s->rc = 0;
     s->err = (struct err){0};
-    core_end_step_waits(h->core, s->job.key);
+    core_end_step_waits(h->core, s->job.key, true);
     if (!h->ends.again)
         h->ends.again = timer_new(h->loop, end_steps_again, h);
     timer_start(h->ends.again, SPACE_LOOK_MS, 0);

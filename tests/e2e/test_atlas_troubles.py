@@ -103,6 +103,9 @@ def test_a_job_is_not_shown_as_ended_without_its_archive():
         wait_for(lambda: "waits for space" in (a.json("GET", f"/jobs/{job}?logs=0").get("reason") or ""),
                  why="for the archive to wait")
         assert a.status(job) == "running"
+        line = next(x for x in p.stdout if job in x)  # from the client that waits for the job
+        assert "WARNING" in line and "its archive waits for space on the disk" in line, line
+        assert "its archive waits for space on the disk" in a.ok("get", "logs", "scheduler", job)
         archive = os.path.join(a.home, "job_data/archive", job)
         assert not os.path.exists(os.path.join(archive, "miscellaneous/job_artifact_listing.json"))
         os.unlink(disk.filler)  # and without a restart:

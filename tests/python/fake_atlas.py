@@ -18,6 +18,7 @@ class FakeAtlas:
         self.bundles = {}  # id → bytes of the tgz
         self.jobs = {}  # id → {"status", "log", "spec", "metadata", "gpu_spec"}
         self.listings = {}  # project → list of jobs as the tracker tells them
+        self.asked = 0  # how often for one job
         self.requests = []  # (method, path)
         self.outsiders = []  # bodies of POST /v1/outside
         self.reported = b""  # lines of the spool of the last of them
@@ -143,10 +144,14 @@ class FakeAtlas:
         self.reply(h, 201, job["job_id"])
 
     def job(self, h, body, query, job_id):
-        job = self.jobs.get(job_id)
+        with self.changed:
+            job = self.jobs.get(job_id)
+            self.asked += 1
+            self.changed.notify_all()
         if job is None:
             return self.fail(h, 404, "there is no such job")
-        self.reply(h, 200, {"job_id": job_id, "status": job["status"], "logs": None, "spec": job["spec"]})
+        self.reply(h, 200, {"job_id": job_id, "status": job["status"], "logs": None, "spec": job["spec"],
+                            "reason": job.get("reason")})
 
     def logs(self, h, body, query, job_id):
         if job_id not in self.jobs:
@@ -159,7 +164,8 @@ class FakeAtlas:
             with self.changed:
                 job = self.jobs.get(job_id) or {"log": b"", "status": "failed"}
                 data, status = job["log"][at:], job["status"]
-                if not data and status not in ("completed", "failed") and query.get("follow") == "1":
+                waits = query.get("follow") == "1" and not job.get("reason")
+                if not data and status not in ("completed", "failed") and waits:
                     self.changed.wait(0.2)
                     continue
             if not data:

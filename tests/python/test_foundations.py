@@ -416,6 +416,28 @@ worker:
         _, out, _ = self.submit(command=["main.py"], stream_job_logs=True)
         self.assertEqual(len(out.splitlines()), 4)
 
+    def test_says_once_that_the_archive_waits(self):
+        atlas = self.serve()
+        self.write("main.py", "")
+
+        def drive():
+            job = atlas.wait_job()
+            atlas.run(job, b"one\n")
+            with atlas.changed:
+                atlas.jobs[job]["reason"] = "its archive waits for space on the disk"
+                atlas.asked = 0
+                atlas.changed.notify_all()
+                atlas.changed.wait_for(lambda: atlas.asked > 3)  # it was told several times
+                atlas.jobs[job]["reason"] = None
+            atlas.end(job, "completed", b"")
+
+        threading.Thread(target=drive, daemon=True).start()
+        d, out, _ = self.submit(command=["main.py"], stream_job_logs=True)
+        self.assertEqual(out.splitlines()[-3:], [
+            "one", "Foundations WARNING: Job '%s': its archive waits for space on the disk" % d.job_name(),
+            "Foundations INFO: Job '%s' has completed." % d.job_name(),
+        ])
+
     def test_other_log_levels_have_another_form(self):
         self.serve()
         self.write("main.py", "")

@@ -35,6 +35,20 @@ int found_known_job(struct foundations *f, const struct found_opts *o, struct js
     return *out ? 0 : found_fail(f, &e);
 }
 
+/* Why a job that has ended is still shown as running. */
+static void found_tell_waiting(struct foundations *f, const struct found_opts *o)
+{
+    AUTO(json) struct json *job = NULL;
+    struct err e;
+
+    if (found_job(f, o->ops.p[1], &job, &e) < 0 ||
+        !str_eq_c(json_get_str(job, "status"), "running"))
+        return;
+    struct str reason = json_get_str(job, "reason");
+    if (reason.n)
+        found_log(f, FOUND_WARNING, "Job '%s': " STR_FMT, o->ops.p[1], STR_ARG(reason));
+}
+
 /* 0 = state is filled in; 1 = there is no such job, or no answer, and that was said. */
 static int found_job_state(struct foundations *f, const struct found_opts *o, char state[STATE_MAX])
 {
@@ -95,6 +109,8 @@ int found_get_logs(struct foundations *f, const struct found_opts *o)
         rc = http_response_err(&r, &e);
     }
     buf_done(&k.refusal);
+    if (rc == 0)
+        found_tell_waiting(f, o);
     return rc < 0 ? found_fail(f, &e) : 0;
 }
 

@@ -68,6 +68,7 @@ static void stream_note_reason(struct stream *s, const struct json *job)
     if (plain || str_eq_c(reason, s->reason))
         return;
     snprintf(s->reason, sizeof(s->reason), STR_FMT, STR_ARG(reason));
+    s->heard_ms = clock_mono(&clock_system);
     if (!s->reason[0])
         return;
     if (!s->at_line_start)
@@ -98,10 +99,11 @@ static enum ending stream_ask_log(struct stream *s)
     return str_eq_c(now, "completed") ? COMPLETED : str_eq_c(now, "failed") ? FAILED : STILL_OPEN;
 }
 
-/* A queued job may wait for days, so silence is no sign of trouble. */
+/* A queued job may wait for days, and so may one whose archive waits for space: silence is no sign
+ * of trouble. */
 static bool waits(const struct stream *s)
 {
-    return !strcmp(s->state, "queued") || !strcmp(s->state, "pending");
+    return !strcmp(s->state, "queued") || !strcmp(s->state, "pending") || s->reason[0];
 }
 
 /* The log from its first byte to its last; a job that waits may do so for days. */

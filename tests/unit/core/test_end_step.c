@@ -223,7 +223,9 @@ static void a_step_that_waits_gets_another_hour(void **state)
     bench_settle(b, 0);
     finish(b, second, RUN_END_EXITED, 0);
     world_advance(&b->world, hour / 4);
-    core_end_step_waits(b->core, waiting);
+    assert_false(core_job_end_waits(b->core, first));
+    core_end_step_waits(b->core, waiting, true);
+    assert_true(core_job_end_waits(b->core, first) && !core_job_end_waits(b->core, second));
     world_advance(&b->world, 3 * hour / 4); /* from now on the second has had its hour */
     bench_settle(b, 0);
     assert_int_equal(state_of(b, first), JOB_RUNNING);
