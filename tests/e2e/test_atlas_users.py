@@ -159,15 +159,27 @@ def test_only_a_script_is_tracked():
 
 def test_the_exit_status_of_a_script_counts():
     a = atlas()
-    for name, text, state in (
-            ("exits3", "import sys\nsys.exit(3)\n", "failed"),
-            ("exits0", "import sys\nsys.exit(0)\n", "completed"),
-            ("exitstext", "import sys\ndef main():\n    sys.exit('no data')\nmain()\n", "failed"),
-            ("caught", "import sys\ntry:\n    sys.exit(3)\nexcept SystemExit:\n    pass\nprint('went on')\n", "completed"),
-            ("plain", "print('hi')\n", "completed")):
+    for name, text, status in (
+            ("exits3", "import sys\nsys.exit(3)\n", 3),
+            ("exits0", "import sys\nsys.exit(0)\n", 0),
+            ("exitstext", "import sys\ndef main():\n    sys.exit('no data')\nmain()\n", 1),
+            ("caught", "import sys\ntry:\n    sys.exit(3)\nexcept SystemExit:\n    pass\nprint('went on')\n", 0),
+            ("raises3", "raise SystemExit(3)\n", 3),
+            ("raises", "def main():\n    return 4\nraise SystemExit(main())\n", 4),
+            ("raises0", "raise SystemExit\n", 0),
+            ("raisescaught", "try:\n    raise SystemExit(3)\nexcept SystemExit as e:\n    assert e.code == 3\n", 0),
+            ("quits", "quit(5)\n", 5),
+            ("thread", "import threading\ndef f():\n    raise SystemExit(3)\nt = threading.Thread(target=f)\nt.start(); t.join()\n", 0),
+            ("plain", "print('hi')\n", 0)):
         directory = a.project(name, "import foundations\n" + text)
-        python(a, "main.py", cwd=directory)
-        assert state_of(a, name) == state, name
+        p = python(a, "main.py", cwd=directory)
+        assert p.returncode == status and "Traceback" not in p.stderr, (name, p)
+        assert state_of(a, name) == ("failed" if status else "completed"), name
+        answer = a.json("GET", "/jobs/" + a.listing(name)[0]["job_id"])
+        assert answer["return_code"] == status, (name, answer)
+    early = "from sys import exit\nimport foundations\ntry:\n    exit(2)\nexcept SystemExit:\n    exit(6)\n"
+    p = python(a, "main.py", cwd=a.project("early", early))
+    assert p.returncode == 6 and state_of(a, "early") == "failed", p
 
 
 def test_a_file_that_vanishes_does_not_cost_the_others():
