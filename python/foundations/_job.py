@@ -56,10 +56,15 @@ def _invalid(key, value):
     )
 
 
+def _exact(value):
+    """Metrics are kept as floats: a whole number that none can hold goes as text, which the server reads back."""
+    return str(value) if isinstance(value, int) and abs(value) > 1 << 53 else value
+
+
 def _scalar(key, whole, value):
     """A number or text a spool can hold."""
     if isinstance(value, (str,) + _NUMBERS):
-        return value
+        return _exact(value)
     item = getattr(value, "item", None)  # numpy and tensors of one element
     if callable(item):
         try:
@@ -67,7 +72,7 @@ def _scalar(key, whole, value):
         except Exception:
             raise _invalid(key, whole)
         if isinstance(inner, (str,) + _NUMBERS):
-            return inner
+            return _exact(inner)
     raise _invalid(key, whole)
 
 

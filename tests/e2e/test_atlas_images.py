@@ -33,7 +33,7 @@ def test_images():
         assert "/job/job_source ['-x'] own" in end["logs"] and RULE not in end["logs"], end["logs"]
         assert a.read(job, "artifacts", "made") == "inside" and os.path.exists(os.path.join(share, "out"))
         listing = wait_for("the report", lambda: a.get("/api/v2beta/projects/boxes/job_listing")["jobs"][0]["output_metrics"])
-        assert listing == [{"name": "m", "value": 7, "type": "int"}], listing
+        assert listing == [{"name": "m", "value": 7, "type": "number"}], listing
         # A stop reaches the container; a crash of the server does not.
         job = a.submit({"main.py": "import time\nprint('up', flush=True)\ntime.sleep(600)\n"}, image=engine_rig.PYTHON_IMAGE,
                        entrypoint=["python"])

@@ -132,7 +132,7 @@ def test_the_module_of_the_original_in_a_bundle_is_replaced():
     wait_for(lambda: a.status(job) in ("completed", "failed"))
     assert a.status(job) == "completed", a.ok("get", "logs", "scheduler", job)
     metrics = wait_for(lambda: a.listed("original", job)["output_metrics"])
-    assert metrics == [{"name": "loss", "value": 0.5, "type": "float"}], metrics
+    assert metrics == [{"name": "loss", "value": 0.5, "type": "number"}], metrics
 
 
 def test_numbers_that_are_none_are_told_apart():
@@ -142,7 +142,26 @@ def test_numbers_that_are_none_are_told_apart():
     a.wait_status(job, "completed")
     wait_for(lambda: len(a.listed("odd", job)["output_metrics"]) == 3)
     found = {m["name"]: (m["value"], m["type"]) for m in a.listed("odd", job)["output_metrics"]}
-    assert found == {"mnan": ("NaN", "float"), "minf": ("Infinity", "float"), "m-inf": ("-Infinity", "float")}, found
+    assert found == {"mnan": ("NaN", "number"), "minf": ("Infinity", "number"), "m-inf": ("-Infinity", "number")}, found
+
+
+def test_types_and_values_of_a_listing():
+    a = atlas()
+    job = a.submit(a.project("kinds", "import foundations\n"
+                             "foundations.log_params({'whole': 2**53 + 1, 'real': 1.0, 'yes': True, 'text': 'x', 'none': None})\n"
+                             "for v in (1, 2.5): foundations.log_metric('many', v)\n"
+                             "foundations.log_metric('whole', 2**53 + 1)\nfoundations.log_metric('word', 'up')\n"
+                             "foundations.log_metric('one', 1.0)\n"), "main.py")
+    a.wait_status(job, "completed")
+    listed = wait_for(lambda: (x := a.listed("kinds", job)) and len(x["output_metrics"]) == 4 and x)
+    params = {p["name"]: (p["value"], p["type"]) for p in listed["job_parameters"]}
+    assert params == {"whole": (2**53 + 1, "number"), "real": (1.0, "number"), "yes": (True, "bool"), "text": ("x", "string"),
+                      "none": (None, "unknown")}, params
+    assert isinstance(params["real"][0], float) and params["yes"][0] is True, params
+    metrics = {m["name"]: (m["value"], m["type"]) for m in listed["output_metrics"]}
+    assert metrics == {"many": ([1, 2.5], "array number"), "whole": (2**53 + 1, "number"), "word": ("up", "string"),
+                       "one": (1.0, "number")}, metrics
+    assert [p["name"] for p in listed["job_parameters"]] == list(params) == ["whole", "real", "yes", "text", "none"], listed  # as logged
 
 
 # ---- scripts run by hand ----

@@ -120,6 +120,16 @@ static struct json *listing_number(double v)
     return json_new_real(v);
 }
 
+/* A whole number that is too large for a float arrives as text (python/foundations/_job.py). */
+static struct json *listing_text(struct str s)
+{
+    int64_t whole;
+
+    if (str_to_i64(s, &whole) && (whole > 1LL << 53 || whole < -(1LL << 53)))
+        return json_new_int(whole);
+    return json_new_str(s);
+}
+
 /* The list of all values is filled later, in read_points. */
 static bool on_series(void *arg, const struct series_view *v)
 {
@@ -127,7 +137,7 @@ static bool on_series(void *arg, const struct series_view *v)
 
     if (j)
         vec_push(&j->metrics, ((struct listed_value){.name = xstrndup(v->name.p, v->name.n),
-                                                     .value = v->is_text ? json_new_str(v->text)
+                                                     .value = v->is_text ? listing_text(v->text)
                                                                          : listing_number(v->value),
                                                      .all = v->n > 1 ? json_new_array() : NULL}));
     return true;
@@ -136,7 +146,7 @@ static bool on_series(void *arg, const struct series_view *v)
 /* arg is the list of the metric. */
 static bool on_point(void *arg, const struct point_view *v)
 {
-    json_push_take(arg, v->is_text ? json_new_str(v->text) : listing_number(v->value));
+    json_push_take(arg, v->is_text ? listing_text(v->text) : listing_number(v->value));
     return true;
 }
 
@@ -247,10 +257,12 @@ int listing_read(struct listing *l, bool points)
 
 /* ---- writing ---- */
 
-/* Names of types as the tracker's clients know them. */
+/* Names of types as the tracker's clients know them: whole and other numbers are one, and what has
+ * no column of its own is unknown. */
 static const char *const listing_types[] = {
-    [JSON_NULL] = "null",  [JSON_BOOL] = "bool",   [JSON_INT] = "int",       [JSON_REAL] = "float",
-    [JSON_STR] = "string", [JSON_ARRAY] = "array", [JSON_OBJECT] = "object",
+    [JSON_NULL] = "unknown",   [JSON_BOOL] = "bool",  [JSON_INT] = "number",
+    [JSON_REAL] = "number",    [JSON_STR] = "string", [JSON_ARRAY] = "unknown",
+    [JSON_OBJECT] = "unknown",
 };
 
 static const char *listed_type(const struct json *v)
@@ -258,7 +270,7 @@ static const char *listed_type(const struct json *v)
     struct str s = json_type(v) == JSON_STR ? json_str(v) : STR("");
     bool number = str_eq_c(s, "NaN") || str_eq_c(s, "Infinity") || str_eq_c(s, "-Infinity");
 
-    return number ? "float" : listing_types[json_type(v)];
+    return number ? "number" : listing_types[json_type(v)];
 }
 
 /* A metric with several values is listed as an array of all of them. */
