@@ -19,9 +19,6 @@ enum {
     HOOK_SENDING_MAX = 16,
 };
 
-/* What secrets of hooks are sealed for. */
-#define HOOK_SECRET_PURPOSE "secret of a hook"
-
 /* A message between ops->deliver and the commit of its result. */
 struct hook_sending {
     struct core *c;
@@ -45,7 +42,7 @@ static struct str hook_open_secret(struct hook_sending *s, struct str sealed)
 
     if (!s->c->conf.home.vault)
         return hook_keep(s, sealed);
-    if (vault_open_text(s->c->conf.home.vault, HOOK_SECRET_PURPOSE, sealed, &text, &s->trouble) < 0)
+    if (vault_open_text(s->c->conf.home.vault, VAULT_OF_HOOK, sealed, &text, &s->trouble) < 0)
         return STR("");
     struct str open = hook_keep(s, str_of(text));
     explicit_bzero(text, strlen(text));
@@ -269,7 +266,7 @@ void core_hook_put(struct core *c, const struct change_hook *h, struct str owner
         return;
     }
     if (h->secret.n && c->conf.home.vault) {
-        sealed = vault_seal_text(c->conf.home.vault, HOOK_SECRET_PURPOSE, h->secret);
+        sealed = vault_seal_text(c->conf.home.vault, VAULT_OF_HOOK, h->secret);
         put.hook.secret = str_of(sealed);
     }
     set_and_answer(c, &put, done, arg);

@@ -169,6 +169,11 @@ void vault_free(struct vault *v)
 
 /* ---- values ---- */
 
+bool vault_is_sealed(struct str text)
+{
+    return seal_is_text(text);
+}
+
 char *vault_seal_text(const struct vault *v, const char *purpose, struct str text)
 {
     return seal_text(v->key, str_of(purpose), text);

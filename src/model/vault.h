@@ -46,6 +46,8 @@ void vault_strip_tree(struct json *job);
 
 /* A text of its own, such as the secret of a hook.  What is not sealed, because an older program
  * stored it, is returned as it is. */
+#define VAULT_OF_HOOK "secret of a hook" /* the purpose of those */
+bool vault_is_sealed(struct str text);
 char *vault_seal_text(const struct vault *v, const char *purpose, struct str text);
 int vault_open_text(const struct vault *v, const char *purpose, struct str text, char **out,
                     struct err *e);

@@ -18,12 +18,24 @@ struct store_stats {
     uint64_t commits, changes, refused, last_event;
     int64_t last_commit_us, max_commit_us, db_bytes, wal_bytes;
 };
+struct json;
+struct vault;
+/* Secrets that programs before this one stored in the clear, sealed while the store is opened. */
+struct store_seal {
+    const struct vault *vault; /* of the home */
+    /* Seals what a schedule of a dialect has; its values are then under `sealed`.  May be NULL. */
+    void (*schedule)(void *arg, struct json *def);
+    void *arg;
+    uint64_t sealed;    /* set by store_open_home: rows that were */
+    struct err trouble; /* code 0: nothing is left in the clear; else the next start tries again */
+};
 /* The home to which a database belongs. */
 enum { STORE_ID_MAX = 33 };
 struct store_home {
-    const char *expect;    /* the id of the home; NULL = it has none yet */
-    bool fresh;            /* an empty database is wanted although the home had one */
-    char id[STORE_ID_MAX]; /* set by store_open_home: the id in the database, made if need be */
+    const char *expect;      /* the id of the home; NULL = it has none yet */
+    bool fresh;              /* an empty database is wanted although the home had one */
+    struct store_seal *seal; /* NULL = rows stay as they are */
+    char id[STORE_ID_MAX];   /* set by store_open_home: the id in the database, made if need be */
 };
 /* Creates the file or migrates it, and starts the writer thread.  notify may be NULL.  A newer
  * schema than this program knows is ERR_CONFLICT.  -1: *out is not set. */

@@ -18,6 +18,7 @@
 #include "store/check_priv.h"
 #include "store/identity_priv.h"
 #include "store/migrate_priv.h"
+#include "store/reseal_priv.h"
 #include "store/store_priv.h"
 #include <errno.h>
 #include <signal.h>
@@ -460,9 +461,13 @@ static int writer_open_db(struct writer *w, const char *path, struct store_home 
         (home && !is_new && start_check_pages(path, &budget, e) < 0) ||
         db_open(&w->db, path, DB_WRITER, e) < 0)
         return -1;
-    if (identity_check(&w->db, home, e) == 0 && migrate(&w->db, migrations, n_migrations, e) == 0 &&
-        (!home || is_new || start_check_rows(path, &budget, e) == 0) &&
-        identity_record(&w->db, home, e) == 0 && applier_init(&w->applier, &w->db, e) == 0) {
+    bool sound = identity_check(&w->db, home, e) == 0 &&
+                 migrate(&w->db, migrations, n_migrations, e) == 0 &&
+                 (!home || is_new || start_check_rows(path, &budget, e) == 0) &&
+                 identity_record(&w->db, home, e) == 0;
+    if (sound && home)
+        reseal_once(&w->db, home->seal);
+    if (sound && applier_init(&w->applier, &w->db, e) == 0) {
         w->checked.partly = budget.partly;
         db_int(&w->db,
                "SELECT ifnull((SELECT CAST(value AS INTEGER) FROM fact WHERE name ="
