@@ -154,13 +154,19 @@ static const struct core_ops host_core_ops = {.notice = host_notice,
                                               .trouble = host_trouble,
                                               .killed = host_run_killed};
 
+static void host_seal_schedule(void *arg, struct json *def)
+{
+    parts_seal_schedule(arg, def);
+}
+
 /* The database first, then the file `id`: a crash in between leaves a database whose id the next
  * start writes to the home.  A home that ends with its program needs neither. */
 static int host_open_store(struct host *h, struct err *e)
 {
     AUTO_FREE char *db = path_join(h->paths.home, "berth.db");
     char expect[STORE_ID_MAX];
-    struct store_home home = {.fresh = h->conf.new_database};
+    struct store_seal seal = {.vault = h->vault, .schedule = host_seal_schedule, .arg = h};
+    struct store_home home = {.fresh = h->conf.new_database, .seal = &seal};
 
     if (h->conf.transient)
         return store_open(&h->store, db, turn_on_commit, h, e);
@@ -169,6 +175,15 @@ static int host_open_store(struct host *h, struct err *e)
     home.expect = expect[0] ? expect : NULL;
     if (store_open_home(&h->store, db, &home, turn_on_commit, h, e) < 0)
         return -1;
+    if (seal.sealed)
+        log_info("host", "sealed the secrets that an older program had stored: %llu records",
+                 (unsigned long long)seal.sealed);
+    if (seal.trouble.code)
+        log_warn(
+            "host",
+            "secrets that an older program stored may still be in %s: %s; the next start tries "
+            "again",
+            db, seal.trouble.text);
     return home.expect ? 0 : home_id_write(h->paths.home, home.id, e);
 }
 

@@ -128,6 +128,7 @@ int parts_launch(struct host *h, const struct launch *l, const struct launch_fac
                  struct launch_extras *out, struct err *e);
 /* Calls only the part of this dialect; without one the firing fails. */
 void parts_fire(struct host *h, struct str dialect, struct firing *f);
+void parts_seal_schedule(const struct host *h, struct json *def); /* before parts_open, too */
 /* The words of the part to which the job belongs.  Worker thread. */
 enum part_notice parts_notice(struct host *h, uint64_t job, enum hook_event ev, struct buf *out);
 void parts_troubled(struct host *h, struct str text);

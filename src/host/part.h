@@ -16,6 +16,7 @@ struct job_ports;
 struct loop;
 struct request_server;
 struct store;
+struct vault;
 
 /* What a part may use.  The env outlives the part. */
 struct host_env {
@@ -71,6 +72,9 @@ struct host_part {
     /* A schedule of this dialect submits: the part makes the submission from f->def and answers
      * with core_fired_take (core/schedule.h), now or later. */
     void (*fire)(void *self, struct firing *f);
+    /* A schedule of this dialect that an older program stored: moves its secrets to `sealed`.
+     * Called before `open`, when a home is opened by a program that seals for the first time. */
+    void (*seal_schedule)(const struct vault *vault, struct json *def);
     /* An event of a job is to be told in Slack: the part may use words of its own, escaped with
      * hook_slack_escape.  Called on a worker thread. */
     enum part_notice (*notice)(void *self, uint64_t job, enum hook_event ev, struct buf *out);

@@ -93,6 +93,15 @@ void parts_fire(struct host *h, struct str dialect, struct firing *f)
     core_fired_take(f, NULL, &e);
 }
 
+void parts_seal_schedule(const struct host *h, struct json *def)
+{
+    for (size_t i = 0; h->conf.parts && h->conf.parts[i]; i++) {
+        const struct host_part *p = h->conf.parts[i];
+        if (p->seal_schedule && str_eq_c(json_get_str(def, "dialect"), p->name))
+            p->seal_schedule(h->vault, def);
+    }
+}
+
 enum part_notice parts_notice(struct host *h, uint64_t job, enum hook_event ev, struct buf *out)
 {
     FOR_PARTS(h, i, notice)

@@ -221,6 +221,63 @@ def test_what_an_older_program_stored_is_not_shown():
         assert got(ended(home, number)[1])
 
 
+def make_older(home, schedule, hook=None):
+    """Rewrites the one schedule and the one hook as programs before sealing stored them; returns the definition."""
+    with contextlib.closing(sqlite3.connect(os.path.join(home, "berth.db"))) as db:
+        assert db.execute("DELETE FROM fact WHERE name = 'secrets.sealed'").rowcount == 1
+        definition = json.loads(db.execute("SELECT def FROM schedule").fetchone()[0])
+        schedule(definition)
+        db.execute("UPDATE schedule SET def = ?", (json.dumps(definition),))
+        if hook:
+            db.execute("UPDATE hook SET secret = ?", (hook,))
+        db.commit()
+
+
+def test_schedules_and_hooks_of_an_older_program_are_sealed():
+    def clear(definition):
+        definition["job"]["env"]["HF_TOKEN"] = VALUE
+        del definition["job"]["sealed"], definition["job"]["secrets"]
+
+    with serving() as home:
+        home.berth("cron", "add", "nightly", "0 3 * * *", *PRINTS, HF_TOKEN="x")
+        home.api("POST", "/v1/hooks", {"name": "team", "do": "webhook:http://127.0.0.1:9/x", "on": ["end"], "secret": "x"})
+        home.stop()
+        make_older(home.home, clear, VALUE)
+        assert found_in(home.dir)
+        home.start()
+        assert not found_in(home.dir), found_in(home.dir)
+        home.api("POST", "/v1/schedules/nightly/run")
+        home.wait_all()
+        assert got(ended(home, home.jobs()[0]["number"])[1])
+        home.stop()
+        assert not found_in(home.dir), found_in(home.dir)
+
+
+def test_scheduled_jobs_of_an_older_atlas_server_are_sealed():
+    harness.need_dialect("atlas")
+    from atlas_rig import Atlas
+    from test_atlas_scheduled import ran, schedule
+
+    def clear(definition):
+        definition["job"]["spec"]["environment"]["HF_TOKEN"] = VALUE
+        del definition["sealed"]
+
+    with Atlas() as a:
+        main = "import os\nopen(os.environ['OUT'], 'a').write(str(len(os.environ['HF_TOKEN'])))\n"
+        made = schedule(a, files={"main.py": main},
+                        spec={"command": ["main.py"], "environment": {"HF_TOKEN": "x", "OUT": os.path.join(a.dir, "out")}})
+        a.stop()
+        make_older(a.path("database"), clear)
+        assert found_in(a.dir)
+        a.start()
+        assert not found_in(a.dir), found_in(a.dir)
+        assert VALUE not in json.dumps(a.get(f"/scheduled_jobs/{made}"))
+        a.http("PATCH", f"/scheduled_jobs/{made}", {"schedule": {"second": "*"}})
+        wait_for("a run of the schedule", lambda: ran(a))
+        a.http("DELETE", f"/scheduled_jobs/{made}")
+        assert ran(a)[0].startswith(str(len(VALUE))), ran(a)
+
+
 def test_atlas():
     harness.need_dialect("atlas")
     from atlas_rig import Atlas

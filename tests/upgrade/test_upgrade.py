@@ -1,8 +1,11 @@
 """Homes that earlier releases made: this program opens each of them, loses nothing, and runs what was waiting."""
 import atexit
+import contextlib
 import glob
+import hashlib
 import json
 import os
+import sqlite3
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -87,9 +90,78 @@ def hyperctl_batch(name):
     same(sorted(told["after"]["hyper"]), sorted(now["after"]["hyper"]), "batch")
 
 
+SECRET = "hunter2-of-an-older-program"
+
+
+def plant(path, waiting):
+    """Stores secrets as an older program did: in a spec that waits and in all others, in the pages of a removed one, and in
+    the log.  The files are left as a killed program leaves them."""
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA secure_delete=OFF")
+        db.execute("PRAGMA wal_autocheckpoint=0")
+        for seq, text in db.execute("SELECT seq, body FROM spec").fetchall():
+            body = json.loads(text)
+            body.setdefault("env", {})["WANDB_API_KEY"] = SECRET
+            if seq == waiting:
+                body["command"] = ["sh", "-c", "printf %s \"$WANDB_API_KEY\" | sha256sum"]
+            db.execute("UPDATE spec SET body = ? WHERE seq = ?", (json.dumps(body, separators=(",", ":")), seq))
+        columns = [c[1] for c in db.execute("PRAGMA table_info(spec)")]
+        one = db.execute("SELECT * FROM spec LIMIT 1").fetchone()
+        for seq in range(9000, 9050):  # of removed jobs: whole pages and parts of pages become free
+            row = dict(zip(columns, one), seq=seq, body=SECRET * (1 + seq % 500 * 20))
+            db.execute(f"INSERT INTO spec({','.join(columns)}) VALUES({','.join('?' * len(columns))})",
+                       [row[c] for c in columns])
+        db.commit()
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        db.execute("DELETE FROM spec WHERE seq >= 9000")
+        db.execute("UPDATE spec SET body = body || ' '")
+        db.commit()
+        left = {s: open(path + s, "rb").read() for s in ("", "-wal")}
+    for s, data in left.items():
+        assert SECRET.encode() in data, f"nothing to look for in berth.db{s}"
+        with open(path + s, "wb") as f:
+            f.write(data)
+
+
+def holders(home):
+    """Files of the database that have the secret in the clear."""
+    found = []
+    for name in os.listdir(home):
+        if name.startswith("berth.db"):
+            with open(os.path.join(home, name), "rb") as f:
+                if SECRET.encode() in f.read():
+                    found.append(name)
+    return found
+
+
+def no_secret_stays_in_the_clear(name):
+    """The first start seals what an older program stored: no byte of it is left, and the job that waits still gets it."""
+    with old_home.root():
+        old_home.unpack(os.path.join(HERE, name + ".tar.gz"))
+        q = old_home.Queue()
+        try:
+            path = os.path.join(q.home.home, "berth.db")
+            with contextlib.closing(sqlite3.connect(path)) as db:
+                job, spec = db.execute("SELECT seq, spec FROM job WHERE state = 0 AND deps = 0 ORDER BY seq").fetchone()
+            plant(path, spec)
+            q.start()
+            assert not holders(q.home.home), holders(q.home.home)
+            assert "sealed the secrets that an older program had stored" in q.home.log_text(), q.home.log_text()
+            for queue in ("default", "night"):
+                q.command("berth", "queue", "resume", queue)
+            q.reach(job, *old_home.FINAL)
+            assert hashlib.sha256(SECRET.encode()).hexdigest() in q.text(job), q.text(job)
+            shown = q.command("berth", "show", str(job), "-o", "json")
+            assert SECRET not in shown and "WANDB_API_KEY" in shown, shown
+            q.stop()
+            assert not holders(q.home.home), holders(q.home.home)
+        finally:
+            q.close()
+
+
 for _path in sorted(glob.glob(os.path.join(HERE, "*.tar.gz"))):
     _name = os.path.basename(_path)[:-len(".tar.gz")]
-    for _check in (queue_as_it_was, queue_after_its_rest_ran, atlas_home, hyperctl_batch):
+    for _check in (queue_as_it_was, queue_after_its_rest_ran, atlas_home, hyperctl_batch, no_secret_stays_in_the_clear):
         globals()[f"test_{_name}_{_check.__name__}"] = lambda n=_name, c=_check: c(n)
 
 

@@ -9,6 +9,7 @@
 #include "base/util.h"
 #include "dialect/atlas/atlas_priv.h"
 #include "dialect/atlas/home.h"
+#include "dialect/atlas/scheduled_priv.h"
 #include "dialect/atlas/server.h"
 #include <stdio.h>
 
@@ -99,6 +100,7 @@ const struct host_part atlas_part = {
     .listen = atlas_part_listen,
     .launch = atlas_launch,
     .fire = atlas_fire,
+    .seal_schedule = scheduled_hide,
     .ended = atlas_ended,
     .notice = atlas_notice,
     .recovered = atlas_recovered,

@@ -74,6 +74,7 @@ static void import_one(struct atlas *a, const char *path)
         log_warn("atlas", "a scheduled job is ignored: %s", e.text);
         return;
     }
+    scheduled_hide(core_vault(a->conf.core), x.def);
     core_schedule_add(
         a->conf.core,
         &(struct schedule_request){
