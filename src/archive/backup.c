@@ -39,6 +39,9 @@ struct taking {
     struct backup_list known; /* what the one before has */
     struct buf lines;
     bool no_links; /* another file system */
+    /* The place that is being taken, NULL = the home; and its path in the copy. */
+    const struct backup_place *place;
+    const char *above;
     /* The run asked about last. */
     uint64_t job;
     uint32_t run;
@@ -66,6 +69,8 @@ static bool file_is_settled(struct taking *t, const char *path)
     uint32_t run;
     const char *rest;
 
+    if (t->place)
+        return t->place->settled(path + strlen(BACKUP_BESIDE "/") + strlen(t->place->name) + 1);
     if (!strncmp(path, "snapshots/", 10))
         return strstr(path, "/blobs/") || strstr(path, "/trees/");
     if (!backup_run_of(path, &job, &run, &rest))
@@ -167,7 +172,7 @@ static int take_entry(struct taking *t, const struct walk_entry *w, struct err *
     else
         rc = take_file(t, w, &why);
     if (rc < 0 && (why.code == ERR_NOT_FOUND || why.sys == EACCES)) {
-        watch_warn(&t->watch, "%s/%s is left out: %s", t->conf->home, w->path, why.text);
+        watch_warn(&t->watch, "%s is left out: %s", w->path, why.text);
         t->tally.left_out++;
         return 0;
     }
@@ -176,12 +181,24 @@ static int take_entry(struct taking *t, const struct walk_entry *w, struct err *
     return rc;
 }
 
-static int take_files(struct taking *t, struct err *e)
+/* An entry of a place has the path that the copy gives it. */
+static int take_below(struct taking *t, const struct walk_entry *w, struct err *e)
 {
-    struct ignore *ig = ignore_parse(STR(left_out));
+    struct walk_entry x = *w;
+
+    if (!t->above || !*w->path)
+        return take_entry(t, w, e);
+    AUTO_FREE char *path = path_join(t->above, w->path);
+    x.path = path;
+    return take_entry(t, &x, e);
+}
+
+static int take_tree(struct taking *t, const char *dir, struct str ignored, struct err *e)
+{
+    struct ignore *ig = ignore_parse(ignored);
     struct walk *k = NULL;
     struct walk_entry w;
-    int rc = walk_open(t->conf->home, ig, &t->watch, &k, e);
+    int rc = walk_open(dir, ig, &t->watch, &k, e);
 
     while (rc == 0) {
         int got = walk_next(k, &w, e);
@@ -189,12 +206,99 @@ static int take_files(struct taking *t, struct err *e)
             rc = got;
             break;
         }
-        rc = take_entry(t, &w, e);
+        rc = take_below(t, &w, e);
     }
     if (k)
         t->tally.left_out += walk_left_out(k);
     walk_free(k);
     ignore_free(ig);
+    return rc;
+}
+
+/* ---- what lies beside the home ---- */
+
+void backup_places_done(struct backup_places *b)
+{
+    for (size_t i = 0; i < b->n; i++)
+        free(b->p[i].root);
+    b->n = 0;
+}
+
+/* The path of the home below the root of the place, yours; NULL = it is elsewhere. */
+static char *home_below(const struct backup_conf *c, const struct backup_place *p)
+{
+    AUTO_FREE char *home = realpath(c->home, NULL), *root = realpath(p->root, NULL);
+    size_t n = root ? strlen(root) : 0;
+
+    if (!home || !root || strncmp(home, root, n) != 0 || home[n] != '/')
+        return NULL;
+    return xstrdup(home + n + 1);
+}
+
+/* The directories above `to` in the copy, each with the rights it has below the root. */
+static int make_above(struct taking *t, const char *to, struct err *e)
+{
+    size_t skip = strlen(BACKUP_BESIDE "/") + strlen(t->place->name);
+
+    for (size_t n = 1; n <= strlen(to); n++) {
+        if (to[n] && to[n] != '/')
+            continue;
+        AUTO_FREE char *part = xstrndup(to, n);
+        AUTO_FREE char *from = xasprintf("%s%s", t->place->root, n > skip ? part + skip : "");
+        struct stat st = {0};
+        if (stat(from, &st) < 0)
+            return err_sys(e, "cannot read %s", from);
+        if (backup_make_dir(t->to, part, &st, e) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int take_place(struct taking *t, const struct backup_place *p, struct err *e)
+{
+    int rc = 0;
+
+    t->place = p;
+    for (const struct backup_dir *d = p->dirs; d->path && rc == 0; d++) {
+        AUTO_FREE char *from = path_join(p->root, d->path),
+                       *to = xasprintf(BACKUP_BESIDE "/%s/%s", p->name, d->path);
+        if (access(from, F_OK) < 0)
+            continue;
+        t->above = to;
+        rc = make_above(t, to, e);
+        if (rc == 0)
+            rc = take_tree(t, from, str_of(d->left_out ? d->left_out : ""), e);
+        t->above = NULL;
+    }
+    t->place = NULL;
+    return rc;
+}
+
+/* The places that are taken; one that does not hold the home is left out with a warning, because a
+ * restore could not tell where it belongs.  Yours. */
+static struct json *places_of(struct taking *t)
+{
+    const struct backup_places *all = t->conf->beside;
+    struct json *found = json_new_object();
+
+    for (size_t i = 0; all && i < all->n; i++) {
+        AUTO_FREE char *tail = home_below(t->conf, &all->p[i]);
+        if (tail)
+            json_set_str(found, all->p[i].name, tail);
+        else
+            watch_warn(&t->watch, "%s is left out, because the home is not inside of it",
+                       all->p[i].root);
+    }
+    return found;
+}
+
+static int take_files(struct taking *t, const struct json *places, struct err *e)
+{
+    int rc = take_tree(t, t->conf->home, STR(left_out), e);
+
+    for (size_t i = 0; rc == 0 && i < (t->conf->beside ? t->conf->beside->n : 0); i++)
+        if (json_has(places, t->conf->beside->p[i].name))
+            rc = take_place(t, &t->conf->beside->p[i], e);
     return rc;
 }
 
@@ -282,23 +386,37 @@ static int name_copy(int dir, const char *part, int64_t wall_ms, char out[64], s
 }
 
 /* A copy inside of what is copied would contain itself. */
+static int check_outside(const struct backup_conf *c, const char *taken, const char *what,
+                         struct err *e)
+{
+    AUTO_FREE char *tree = realpath(taken, NULL), *dir = realpath(c->dir, NULL);
+    size_t n = tree ? strlen(tree) : 0;
+
+    if (!tree || !dir)
+        return err_sys(e, "cannot read %s", tree ? c->dir : taken);
+    if (!strncmp(dir, tree, n) && (dir[n] == '/' || dir[n] == '\0'))
+        return err_set(e, ERR_INVALID, "%s is inside of %s %s; choose a directory outside of it",
+                       c->dir, what, taken);
+    return 0;
+}
+
 static int check_places(const struct backup_conf *c, struct err *e)
 {
-    AUTO_FREE char *home = realpath(c->home, NULL), *dir = realpath(c->dir, NULL);
-    size_t n = home ? strlen(home) : 0;
-
-    if (!home || !dir)
-        return err_sys(e, "cannot read %s", home ? c->dir : c->home);
-    if (!strncmp(dir, home, n) && (dir[n] == '/' || dir[n] == '\0'))
-        return err_set(e, ERR_INVALID,
-                       "%s is inside of the home %s; choose a directory outside of it", c->dir,
-                       c->home);
+    if (check_outside(c, c->home, "the home", e) < 0)
+        return -1;
+    for (size_t i = 0; i < (c->beside ? c->beside->n : 0); i++)
+        for (const struct backup_dir *d = c->beside->p[i].dirs; d->path; d++) {
+            AUTO_FREE char *path = path_join(c->beside->p[i].root, d->path);
+            if (access(path, F_OK) == 0 && check_outside(c, path, "the directory", e) < 0)
+                return -1;
+        }
     return 0;
 }
 
 static int take_all(struct taking *t, const char *part_path, int64_t wall_ms, struct err *e)
 {
     AUTO_FREE char *db = path_join(part_path, BACKUP_DATABASE);
+    AUTO(json) struct json *places = places_of(t);
     struct stat st;
 
     t->to = open(part_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -311,8 +429,8 @@ static int take_all(struct taking *t, const char *part_path, int64_t wall_ms, st
         return -1;
     if (stat(db, &st) == 0)
         t->tally.database_bytes = st.st_size;
-    backup_line_head(&t->lines, t->conf->home, wall_ms);
-    if (take_files(t, e) < 0 || flush_lines(t, e) < 0)
+    backup_line_head(&t->lines, t->conf->home, wall_ms, places);
+    if (take_files(t, places, e) < 0 || flush_lines(t, e) < 0)
         return -1;
     /* One call for a hundred thousand links and copies. */
     if (syncfs(t->to) < 0)

@@ -1,9 +1,9 @@
 /* backup.h - complete copies of a home in one directory, and the way back
  *
  * A backup directory holds one directory per copy, named by its time (2026-11-17T22-58-00Z).  Each
- * copy is an ordinary tree: berth.db, runs/, snapshots/, the secrets, the journals, and
- * manifest.jsonl, which says of every file what it was when it was taken.  Any copy may be removed
- * with rm -r; the others do not need it.
+ * copy is an ordinary tree: berth.db, runs/, snapshots/, the secrets, the journals, what belongs to
+ * the home and lies beside it (beside/), and manifest.jsonl, which says of every file what it was
+ * when it was taken.  Any copy may be removed with rm -r; the others do not need it.
  *
  * How a file is taken follows from who may still change it:
  *   previous   unchanged since the copy before (inode, size, time): a hard link to that copy
@@ -26,9 +26,30 @@
 /* Where a restore puts what it replaces, followed by a time. */
 #define RESTORE_ASIDE "before-restore-"
 
+/* Directories that belong to a home and lie beside it, below a directory that holds both.  A copy
+ * has them under beside/NAME/; a restore puts them where they were in relation to the home. */
+#define BACKUP_BESIDE "beside"
+enum { BACKUP_PLACES_MAX = 8 };
+struct backup_dir {
+    const char *path;     /* below root */
+    const char *left_out; /* in the syntax of .gitignore; NULL = nothing */
+};
+struct backup_place {
+    const char *name;
+    char *root;                        /* absolute, owned; the home is inside of it */
+    const struct backup_dir *dirs;     /* ends with an empty one; one that is missing is fine */
+    bool (*settled)(const char *path); /* below root: does nobody write to this file any more? */
+};
+struct backup_places {
+    struct backup_place p[BACKUP_PLACES_MAX];
+    size_t n;
+};
+void backup_places_done(struct backup_places *b);
+
 struct backup_conf {
-    const char *home, *dir; /* absolute */
-    bool copy;              /* make no hard links to files of the home */
+    const char *home, *dir;             /* absolute */
+    const struct backup_places *beside; /* NULL = there are none */
+    bool copy;                          /* make no hard links to files of the home */
     /* Makes a consistent copy of the database at `path`, which does not exist yet. */
     int (*database)(void *arg, const char *path, struct err *e);
     /* Had this run an outcome when the database was copied, and does nobody write its log? */
@@ -66,7 +87,7 @@ struct restore_conf {
 struct restore_tally {
     int64_t restored, restored_bytes; /* files put back */
     int64_t unchanged;                /* files that the home has as they were */
-    int64_t kept;                     /* files of runs that have gone on since */
+    int64_t kept;                     /* files of runs that have gone on since; newer ones beside */
     int64_t set_aside;                /* files and directories renamed */
     int64_t missing;                  /* in the manifest, and not in the backup any more */
     int64_t altered;                  /* not as the manifest says: written to after the backup */

@@ -15,13 +15,15 @@ static const size_t MANIFEST_MAX = (size_t)4 << 30;
 static const char *const how_names[] = {
     [BACKUP_LINK] = "link", [BACKUP_CLONE] = "clone", [BACKUP_COPY] = "copy"};
 
-void backup_line_head(struct buf *b, const char *home, int64_t wall_ms)
+void backup_line_head(struct buf *b, const char *home, int64_t wall_ms, const struct json *beside)
 {
     jw_object(b, NULL);
     jw_text(b, "format", "berth-backup");
     jw_int(b, "version", FORMAT_VERSION);
     jw_str(b, "home", str_of(home));
     jw_time(b, "taken", wall_ms);
+    if (json_len(beside))
+        jw_json(b, "beside", beside);
     jw_end_object(b);
     buf_addc(b, '\n');
 }
@@ -40,7 +42,21 @@ void backup_line_file(struct buf *b, const char *path, const struct backup_entry
     buf_addc(b, '\n');
 }
 
-static int manifest_head(const struct json *j, const char *name, struct err *e)
+/* A name becomes part of a path; the path of the home is only compared. */
+static int manifest_beside(struct backup_list *l, const struct json *j, const char *name,
+                           struct err *e)
+{
+    for (struct json_it it = {0}; json_next(j, &it);)
+        if (!*it.key || strchr(it.key, '/') || path_has_dots(str_of(it.key)) ||
+            json_type(it.val) != JSON_STR || !json_str(it.val).n)
+            return err_set(e, ERR_INVALID, "%s: `beside` is wrong", name);
+    json_free(l->beside);
+    l->beside = json_type(j) == JSON_OBJECT ? json_copy(j) : NULL;
+    return 0;
+}
+
+static int manifest_head(struct backup_list *l, const struct json *j, const char *name,
+                         struct err *e)
 {
     if (!str_eq_c(json_get_str(j, "format"), "berth-backup"))
         return err_set(e, ERR_INVALID, "%s is no manifest of a berth backup", name);
@@ -48,7 +64,7 @@ static int manifest_head(const struct json *j, const char *name, struct err *e)
         return err_set(e, ERR_INVALID,
                        "%s was written by a newer berth (version %lld of the format); use that one",
                        name, (long long)json_int(json_get(j, "version")));
-    return 0;
+    return manifest_beside(l, json_get(j, "beside"), name, e);
 }
 
 /* Paths from a manifest are looked up below directories: none may lead out of them. */
@@ -86,7 +102,7 @@ int backup_list_parse(struct backup_list *l, struct str text, const char *name, 
         struct str line = str_cut(rest, '\n', &rest);
         if (json_parse(line, name, &j, e) < 0)
             return -1;
-        if ((first ? manifest_head(j, name, e) : manifest_file(l, j, name, e)) < 0)
+        if ((first ? manifest_head(l, j, name, e) : manifest_file(l, j, name, e)) < 0)
             return -1;
         first = false;
     }
@@ -116,5 +132,6 @@ void backup_list_done(struct backup_list *l)
     for (size_t it = 0; map_str_next(&l->by_path, &it, &key, &val);)
         free(val);
     map_str_done(&l->by_path);
-    l->by_path = (struct map_str){0};
+    json_free(l->beside);
+    *l = (struct backup_list){0};
 }

@@ -2,6 +2,7 @@
 #pragma once
 #include "archive/backup.h"
 #include "base/buf.h"
+#include "base/json.h"
 #include "base/map.h"
 #include <sys/stat.h>
 
@@ -16,6 +17,7 @@ struct backup_entry {
 /* Entries by path.  Paths are relative, without dots. */
 struct backup_list {
     struct map_str by_path;
+    struct json *beside; /* name of a place → path of the home below its root; NULL = none */
 };
 /* Reads the manifest of a copy.  A line that cannot be read is an error that names it. */
 int backup_list_read(struct backup_list *l, const char *copy, struct err *e);
@@ -25,7 +27,7 @@ struct backup_entry *backup_list_get(const struct backup_list *l, const char *pa
 void backup_list_done(struct backup_list *l);
 /* The first line, and one line per file.  A path that is no UTF-8 gets none: the file is restored
  * without being compared. */
-void backup_line_head(struct buf *b, const char *home, int64_t wall_ms);
+void backup_line_head(struct buf *b, const char *home, int64_t wall_ms, const struct json *beside);
 void backup_line_file(struct buf *b, const char *path, const struct backup_entry *x);
 
 /* ---- backup_file.c ---- */

@@ -24,6 +24,8 @@ struct restoring {
     struct watch watch;
     struct backup_list list;
     int home;
+    int beside[BACKUP_PLACES_MAX]; /* the roots of the places of the list, in its order; -1 = none
+                                    */
     int parent; /* the directory of the home that was asked for last, -1 = it is not there */
     char *parent_path;
     bool has_journals; /* the home's own know more than those of the backup */
@@ -47,26 +49,45 @@ int restore_set_aside(int dir, const char *name, const char *aside, const char *
     return 0;
 }
 
+/* The directory below which `path` of the backup belongs, and its path there; NULL = nowhere. */
+static const char *base_of(const struct restoring *r, const char *path, int *base)
+{
+    size_t skip = strlen(BACKUP_BESIDE "/"), i = 0;
+
+    *base = r->home;
+    if (strncmp(path, BACKUP_BESIDE "/", skip) != 0)
+        return path;
+    for (struct json_it it = {0}; i < BACKUP_PLACES_MAX && json_next(r->list.beside, &it); i++) {
+        size_t n = strlen(it.key);
+        if (strncmp(path + skip, it.key, n) != 0 || path[skip + n] != '/')
+            continue;
+        *base = r->beside[i];
+        return *base < 0 ? NULL : path + skip + n + 1;
+    }
+    return NULL;
+}
+
 /* The directory of the home that holds `path`, and the name there; -1 = there is none, or a link is
  * in the way. */
 static int parent_of(struct restoring *r, const char *path, const char **name)
 {
-    const char *slash = strrchr(path, '/');
+    int base;
+    const char *below = base_of(r, path, &base), *slash = below ? strrchr(below, '/') : NULL;
     AUTO_FREE char *above = xstrndup(path, slash ? (size_t)(slash - path) : 0);
     struct err ignored;
 
-    *name = slash ? slash + 1 : path;
+    *name = slash ? slash + 1 : below ? below : path;
     if (!slash)
-        return r->home;
+        return below ? base : -1;
     if (r->parent >= 0 && !strcmp(above, r->parent_path))
         return r->parent;
     if (r->parent >= 0)
         close(r->parent);
     free(r->parent_path);
     r->parent_path = TAKE(above);
-    r->parent = r->home < 0
-                    ? -1
-                    : user_open_beneath(r->home, r->parent_path, O_PATH | O_DIRECTORY, &ignored);
+    r->parent = base < 0 ? -1
+                         : user_open_beneath(base, r->parent_path + (below - path),
+                                             O_PATH | O_DIRECTORY, &ignored);
     return r->parent;
 }
 
@@ -143,6 +164,22 @@ static bool home_has_it(struct restoring *r, const struct walk_entry *w)
            stat_mtime_ns(&st) == stat_mtime_ns(&w->st);
 }
 
+/* Beside the home nothing tells which job writes a file, so one that was written to since the
+ * backup is kept. */
+static bool is_kept_beside(struct restoring *r, const struct walk_entry *w)
+{
+    struct stat st;
+    int base;
+
+    if (!base_of(r, w->path, &base))
+        return true; /* beside/ and beside/NAME/, or a place that this home has not */
+    if (S_ISDIR(w->st.st_mode) || !home_stat(r, w->path, &st) ||
+        stat_mtime_ns(&st) <= stat_mtime_ns(&w->st))
+        return false;
+    r->tally.kept++;
+    return true;
+}
+
 /* May the entry stay as the home has it, or stay away? */
 static bool is_not_ours(struct restoring *r, const struct walk_entry *w)
 {
@@ -151,6 +188,8 @@ static bool is_not_ours(struct restoring *r, const struct walk_entry *w)
     const char *rest;
     struct stat st;
 
+    if (!strcmp(w->path, BACKUP_BESIDE) || !strncmp(w->path, BACKUP_BESIDE "/", 7))
+        return is_kept_beside(r, w);
     if (r->has_journals && !strncmp(w->path, "shepherd/", 9))
         return true;
     if (!backup_run_of(w->path, &job, &run, &rest))
@@ -281,6 +320,49 @@ static void count_missing(struct restoring *r)
     }
 }
 
+/* A place is found by the way from its root to the home: the home must be there in it. */
+static void open_beside(struct restoring *r)
+{
+    AUTO_FREE char *home = realpath(r->conf->home, NULL);
+    const char *path = home ? home : r->conf->home;
+    size_t i = 0;
+
+    for (struct json_it it = {0}; i < BACKUP_PLACES_MAX && json_next(r->list.beside, &it); i++) {
+        struct str tail = json_str(it.val);
+        size_t n = strlen(path);
+        bool fits = n > tail.n + 1 && path[n - tail.n - 1] == '/' &&
+                    !memcmp(path + n - tail.n, tail.p, tail.n);
+        AUTO_FREE char *root = xstrndup(path, fits ? n - tail.n - 1 : 0);
+        r->beside[i] = fits ? open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+        if (!fits)
+            watch_warn(&r->watch,
+                       "%s/" BACKUP_BESIDE "/%s is not restored: it belongs to a home DIR/" STR_FMT
+                       "; restore with --to DIR/" STR_FMT,
+                       r->conf->backup, it.key, STR_ARG(tail), STR_ARG(tail));
+    }
+}
+
+static int sync_restored(const struct restoring *r, struct err *e)
+{
+    if (syncfs(r->home) < 0)
+        return err_sys(e, "cannot sync %s", r->conf->home);
+    for (size_t i = 0; i < BACKUP_PLACES_MAX; i++)
+        if (r->beside[i] >= 0 && syncfs(r->beside[i]) < 0)
+            return err_sys(e, "cannot sync what lies beside %s", r->conf->home);
+    return 0;
+}
+
+static void restoring_done(struct restoring *r)
+{
+    backup_list_done(&r->list);
+    if (r->parent >= 0)
+        close(r->parent);
+    for (size_t i = 0; i < BACKUP_PLACES_MAX; i++)
+        if (r->beside[i] >= 0)
+            close(r->beside[i]);
+    free(r->parent_path);
+}
+
 int restore_files(const struct restore_conf *conf, struct restore_tally *out, struct err *e)
 {
     struct restoring r = {.conf = conf, .parent = -1};
@@ -290,21 +372,21 @@ int restore_files(const struct restore_conf *conf, struct restore_tally *out, st
     if (home < 0 && !(conf->dry_run && errno == ENOENT))
         return err_sys(e, "cannot open the home %s", conf->home);
     r.home = home;
+    memset(r.beside, -1, sizeof(r.beside));
     watch_init(&r.watch, conf->watch);
     r.has_journals = home >= 0 && home_has_journals(home);
     int rc = backup_list_read(&r.list, conf->backup, e);
+    if (rc == 0)
+        open_beside(&r);
     if (rc == 0 && access(runs, F_OK) == 0)
         rc = visit_all(&r, runs, set_newer_aside, e);
     if (rc == 0)
         rc = visit_all(&r, conf->backup, visit_backup, e);
-    if (rc == 0 && !conf->dry_run && syncfs(home) < 0)
-        rc = err_sys(e, "cannot sync %s", conf->home);
+    if (rc == 0 && !conf->dry_run)
+        rc = sync_restored(&r, e);
     if (rc == 0)
         count_missing(&r);
-    backup_list_done(&r.list);
-    if (r.parent >= 0)
-        close(r.parent);
-    free(r.parent_path);
+    restoring_done(&r);
     *out = r.tally;
     return rc;
 }
