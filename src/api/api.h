@@ -10,6 +10,7 @@ struct store;
 struct loop;
 struct request_server;
 /* What the handlers use.  The pointers are borrowed, the texts are copied. */
+struct backup_places;
 struct api_conf {
     struct request_server *requests; /* the routes are added to it */
     struct loop *loop;
@@ -23,6 +24,9 @@ struct api_conf {
     int64_t started_ms;
     void (*shutdown)(void *arg); /* POST /v1/shutdown by an admin */
     void *shutdown_arg;
+    /* What a backup takes beside the home; any thread; NULL = nothing. */
+    void (*beside)(void *arg, struct backup_places *out);
+    void *beside_arg;
 };
 /* Never NULL.  All functions of this header run on the loop thread. */
 struct api *api_new(const struct api_conf *c);

@@ -72,17 +72,17 @@ static void put_tally(struct buf *b, const char *path, const struct backup_tally
     jw_end_object(b);
 }
 
-int home_backup(struct store *s, const char *home, const char *dir, bool copy,
-                const struct archive_watch *watch, struct buf *out, struct err *e)
+int home_backup(const struct home_backup_conf *given, struct buf *out, struct err *e)
 {
-    struct home_copy h = {.store = s, .by = watch};
+    struct home_copy h = {.store = given->store, .by = given->watch};
     struct archive_watch mine = {.progress = copy_progress,
                                  .warn = copy_warn,
                                  .ctx = &h,
-                                 .cancel = watch ? watch->cancel : NULL};
-    struct backup_conf conf = {.home = home,
-                               .dir = dir,
-                               .copy = copy,
+                                 .cancel = given->watch ? given->watch->cancel : NULL};
+    struct backup_conf conf = {.home = given->home,
+                               .dir = given->dir,
+                               .beside = given->beside,
+                               .copy = given->copy,
                                .database = copy_database,
                                .ended = copy_ended,
                                .arg = &h,
@@ -126,8 +126,18 @@ static int backup_run(struct call *c)
                        "(\"directory\"), or of a new file for the database alone (\"path\")");
     if (dir) {
         const struct archive_watch watch = {.cancel = &call_api(c)->leaving};
-        return home_backup(conf->store, conf->home, dir, json_bool(json_get(j, "copy")), &watch,
-                           &c->out, &c->err);
+        struct backup_places beside = {0};
+        if (conf->beside)
+            conf->beside(conf->beside_arg, &beside);
+        int rc = home_backup(&(struct home_backup_conf){.store = conf->store,
+                                                        .home = conf->home,
+                                                        .dir = dir,
+                                                        .copy = json_bool(json_get(j, "copy")),
+                                                        .beside = &beside,
+                                                        .watch = &watch},
+                             &c->out, &c->err);
+        backup_places_done(&beside);
+        return rc;
     }
     if (store_backup(conf->store, path, &c->err) < 0)
         return -1;

@@ -4,6 +4,7 @@
  * home meanwhile, so that no daemon starts in between.
  */
 #include "api/backup.h"
+#include "archive/backup.h"
 #include "archive/progress.h"
 #include "base/file.h"
 #include "base/util.h"
@@ -11,6 +12,7 @@
 #include "cli/commands.h"
 #include "cli/view.h"
 #include "host/home.h"
+#include "host/part.h"
 #include "store/store.h"
 
 struct backup_opts {
@@ -32,6 +34,7 @@ static int backup_directly(struct cli *c, const char *dir, bool copy, struct jso
     struct archive_progress bar;
     struct archive_watch watch = {.progress = archive_progress_show, .ctx = &bar};
     AUTO(buf) struct buf text = {0};
+    struct backup_places beside;
     struct store *s = NULL;
     AUTO_FD lock = -1;
 
@@ -41,7 +44,15 @@ static int backup_directly(struct cli *c, const char *dir, bool copy, struct jso
     if (home_lock(c->home, &lock, e) < 0 || store_open(&s, db, NULL, NULL, e) < 0)
         return -1;
     archive_progress_begin(&bar, "Backup", c->err.is_tty);
-    int rc = home_backup(s, c->home, dir, copy, &watch, &text, e);
+    host_beside(c->program->parts, c->home, &beside);
+    int rc = home_backup(&(struct home_backup_conf){.store = s,
+                                                    .home = c->home,
+                                                    .dir = dir,
+                                                    .copy = copy,
+                                                    .beside = &beside,
+                                                    .watch = &watch},
+                         &text, e);
+    backup_places_done(&beside);
     archive_progress_wipe(&bar);
     store_close(s);
     return rc < 0 ? -1 : json_parse(buf_str(&text), "backup", out, e);

@@ -288,6 +288,13 @@ static struct http_limits limits_of_host(void)
     return lim;
 }
 
+static void host_beside_of(void *arg, struct backup_places *out)
+{
+    const struct host *h = arg;
+
+    host_beside(h->conf.parts, h->paths.home, out);
+}
+
 /* Listens last: all routes exist and the core has recovered before the first request can arrive. */
 static int open_servers(struct host *h, struct err *e)
 {
@@ -306,7 +313,9 @@ static int open_servers(struct host *h, struct err *e)
                                         .version = h->conf.version,
                                         .started_ms = clock_wall(&clock_system),
                                         .shutdown = host_request_stop,
-                                        .shutdown_arg = h});
+                                        .shutdown_arg = h,
+                                        .beside = host_beside_of,
+                                        .beside_arg = h});
     env_complete(h);
     if (parts_open(h, e) < 0)
         return -1;

@@ -10,6 +10,8 @@
 #include <stdatomic.h>
 
 struct api;
+struct backup_place;
+struct backup_places;
 struct auth;
 struct hook_sender;
 struct job_ports;
@@ -80,6 +82,9 @@ struct host_part {
     enum part_notice (*notice)(void *self, uint64_t job, enum hook_event ev, struct buf *out);
     /* A trouble of the machine (core/trouble.h) has begun, or is over. */
     void (*troubled)(void *self, struct str text);
+    /* Directories of this dialect that belong to the home and lie beside it, for a backup.  False:
+     * there are none.  Any thread, also without `open`. */
+    bool (*beside)(const char *home, struct backup_place *out);
     void (*recovered)(void *self); /* the host is open: resume what a crash interrupted */
     void (*committed)(void *self); /* after every commit */
     /* The two steps of closing; in between the loop runs while `busy`. */
@@ -94,5 +99,8 @@ struct host_setting {
     const void *conf; /* of the part's own type, borrowed by host_open */
 };
 
+/* What the parts (ends with NULL; NULL = none) have beside this home; *out goes to
+ * backup_places_done.  Any thread. */
+void host_beside(const struct host_part *const *parts, const char *home, struct backup_places *out);
 /* Removes a directory in which a container left files that are not the daemon's.  Any thread. */
 int host_clean_dir(const struct host_env *env, const char *dir, struct err *e);

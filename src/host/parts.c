@@ -2,6 +2,7 @@
  *
  * A part whose open() failed or left no self takes no further part.
  */
+#include "archive/backup.h"
 #include "base/util.h"
 #include "core/schedule.h"
 #include "host/host_priv.h"
@@ -100,6 +101,16 @@ void parts_seal_schedule(const struct host *h, struct json *def)
         if (p->seal_schedule && str_eq_c(json_get_str(def, "dialect"), p->name))
             p->seal_schedule(h->vault, def);
     }
+}
+
+void host_beside(const struct host_part *const *parts, const char *home, struct backup_places *out)
+{
+    out->n = 0;
+    for (size_t i = 0; parts && parts[i] && out->n < BACKUP_PLACES_MAX; i++)
+        if (parts[i]->beside && parts[i]->beside(home, &out->p[out->n])) {
+            out->p[out->n].name = parts[i]->name;
+            out->n++;
+        }
 }
 
 enum part_notice parts_notice(struct host *h, uint64_t job, enum hook_event ev, struct buf *out)

@@ -5,6 +5,7 @@
  * `atlas-server` writes that file.  From then on every daemon of this home knows the jobs of Atlas,
  * also a daemon that `berth` started.  Only atlas-server opens the ports.
  */
+#include "archive/backup.h"
 #include "base/file.h"
 #include "base/util.h"
 #include "dialect/atlas/atlas_priv.h"
@@ -94,6 +95,34 @@ static int atlas_part_listen(void *self, struct http_server *home, struct err *e
     return 0;
 }
 
+/* ---- backups ---- */
+
+static const struct backup_dir atlas_kept[] = {
+    {ATLAS_DIR_BUNDLES, "/contents/tmp/\n/contents/known/\n"}, {ATLAS_DIR_ARCHIVE, NULL}, {0}};
+
+/* Contents and trees are replaced, never changed; the source of a job and its listing are written
+ * once, at its end.  What jobs write themselves (user_artifacts …) may still grow. */
+static bool atlas_is_settled(const char *path)
+{
+    size_t contents = strlen(ATLAS_DIR_CONTENTS "/"), archive = strlen(ATLAS_DIR_ARCHIVE "/");
+
+    if (!strncmp(path, ATLAS_DIR_CONTENTS "/", contents))
+        return !strncmp(path + contents, "blobs/", 6) || !strncmp(path + contents, "trees/", 6);
+    if (strncmp(path, ATLAS_DIR_ARCHIVE "/", archive) != 0)
+        return false;
+    const char *rest = strchr(path + archive, '/'); /* behind the id of the job */
+    return rest && (!strncmp(rest, "/artifacts/", 11) || !strncmp(rest, "/miscellaneous/", 15));
+}
+
+static bool atlas_beside(const char *home, struct backup_place *out)
+{
+    struct err ignored = {0};
+    char *root = atlas_home_of(NULL, home, &ignored);
+
+    *out = (struct backup_place){.root = root, .dirs = atlas_kept, .settled = atlas_is_settled};
+    return root != NULL;
+}
+
 const struct host_part atlas_part = {
     .name = ATLAS_DIALECT,
     .open = atlas_part_open,
@@ -103,6 +132,7 @@ const struct host_part atlas_part = {
     .seal_schedule = scheduled_hide,
     .ended = atlas_ended,
     .notice = atlas_notice,
+    .beside = atlas_beside,
     .recovered = atlas_recovered,
     .committed = atlas_committed,
     .shut = atlas_shut,
