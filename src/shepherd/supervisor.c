@@ -16,6 +16,7 @@
  */
 #include "shepherd/supervisor.h"
 #include "base/hash.h"
+#include "base/log.h"
 #include "base/stop_asks.h"
 #include "base/util.h"
 #include "shepherd/command.h"
@@ -149,15 +150,38 @@ int record_end_once(int journal_fd, struct journal_record *r)
     if (journal_append(journal_fd, r) < 0)
         return -1;
     /* While a daemon lives it commits what it reads here; alone, we see to it ourselves. */
-    if (lock_file_held(FD_DAEMON) != 1)
-        fdatasync(journal_fd);
-    return 0;
+    if (lock_file_held(FD_DAEMON) == 1 || fdatasync(journal_fd) == 0)
+        return 0;
+    /* The kernel may have dropped what it could not write, and a second sync would not tell: only
+     * another record helps.  Readers take the first of a run. */
+    return errno == EIO || errno == ENOSPC || errno == EDQUOT ? -1 : 0;
+}
+
+/* One line when a journal cannot be written, and one when it can again. */
+static void journal_trouble(const struct journal_record *r, bool *told, bool over)
+{
+    char name[TREE_MARK_MAX];
+
+    if (*told != over)
+        return;
+    *told = !over;
+    run_key_format((struct run_key){r->job, r->run, 0}, name);
+    if (over)
+        log_warn("shepherd", "run %s: its record is in the journal now", name);
+    else
+        log_error("shepherd", "run %s: cannot write its record to the journal: %m; trying again",
+                  name);
 }
 
 void record_end(int journal_fd, struct journal_record *r)
 {
-    while (record_end_once(journal_fd, r) < 0)
+    bool told = false;
+
+    while (record_end_once(journal_fd, r) < 0) {
+        journal_trouble(r, &told, false);
         sleep_ms(RETRY_MS);
+    }
+    journal_trouble(r, &told, true);
 }
 
 /* ---- the logs ---- */
@@ -420,6 +444,7 @@ static void sup_start_failed(struct sup *s)
 static bool sup_start(struct sup *s)
 {
     struct command *c = &s->command;
+    bool told = false;
 
     if (space_waits(s))
         return false;
@@ -435,9 +460,13 @@ static bool sup_start(struct sup *s)
         s->pid = command_start(c);
         if (c->failed && s->pid > 0) /* not the command's status */
             waitpid(s->pid, NULL, 0);
-        if (c->failed == START_JOURNAL)
+        if (c->failed == START_JOURNAL) {
+            errno = c->sys;
+            journal_trouble(&s->end, &told, false);
             sleep_ms(RETRY_MS);
+        }
     } while (c->failed == START_JOURNAL);
+    journal_trouble(&s->end, &told, true);
     if (c->failed) {
         sup_start_failed(s);
         return false;

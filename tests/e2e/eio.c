@@ -1,7 +1,7 @@
 /* eio.c - a disk that fails: preloaded, writes and syncs of some files get EIO for a while
  *
  * While the file $EIO_WHEN exists, every write to a file whose path has $EIO_NAME in it fails, and
- * every sync of one.  Reads go on.
+ * every sync of one; with $EIO_SYNCS_ONLY only syncs fail.  Reads go on.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -28,24 +28,32 @@ static bool fails(int fd)
     return yes;
 }
 
+static bool write_fails(int fd)
+{
+    return !getenv("EIO_SYNCS_ONLY") && fails(fd);
+}
+
 #define NEXT(fn) ((__typeof__(&fn))dlsym(RTLD_NEXT, #fn))
 
 /* The headers make one name of these two, and SQLite may use either. */
 ssize_t pwrite_plain(int fd, const void *p, size_t n, off_t at) __asm__("pwrite");
 ssize_t pwrite_plain(int fd, const void *p, size_t n, off_t at)
 {
-    return fails(fd) ? -1 : ((__typeof__(&pwrite_plain))dlsym(RTLD_NEXT, "pwrite"))(fd, p, n, at);
+    return write_fails(fd) ? -1
+                           : ((__typeof__(&pwrite_plain))dlsym(RTLD_NEXT, "pwrite"))(fd, p, n, at);
 }
 
 ssize_t pwrite_large(int fd, const void *p, size_t n, off_t at) __asm__("pwrite64");
 ssize_t pwrite_large(int fd, const void *p, size_t n, off_t at)
 {
-    return fails(fd) ? -1 : ((__typeof__(&pwrite_large))dlsym(RTLD_NEXT, "pwrite64"))(fd, p, n, at);
+    return write_fails(fd)
+               ? -1
+               : ((__typeof__(&pwrite_large))dlsym(RTLD_NEXT, "pwrite64"))(fd, p, n, at);
 }
 
 ssize_t write(int fd, const void *p, size_t n)
 {
-    return fails(fd) ? -1 : NEXT(write)(fd, p, n);
+    return write_fails(fd) ? -1 : NEXT(write)(fd, p, n);
 }
 
 int fsync(int fd)

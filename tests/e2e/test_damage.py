@@ -387,6 +387,85 @@ def test_io_errors_of_the_database_are_survived():
         h.close()
 
 
+def preload_shepherd(h, failing, more=""):
+    """The journal of this home fails while the file `failing` exists.  The daemon gives the shepherd a clean environment, so a
+    script adds to it."""
+    shepherd = harness.find_program("berth-shepherd")
+    with open(shepherd, "rb") as f:
+        if b"ld-linux" not in f.read(4096):
+            raise harness.Skip("the shepherd of this build is static, so no library can be preloaded")
+    script = os.path.join(h.dir, "shepherd.sh")
+    with open(script, "w") as f:
+        f.write(f"#!/bin/sh\nexport LD_PRELOAD={harness.find_program('libeio.so')} EIO_WHEN={failing}"
+                f" EIO_NAME=/shepherd/journal- ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0 {more}\n"
+                f"exec {shepherd} \"$@\"\n")
+    os.chmod(script, 0o755)
+    h.env["BERTH_SHEPHERD"] = script
+
+
+def shepherd_said(h, number, words):
+    with open(os.path.join(h.home, "shepherd", "log"), errors="replace") as f:
+        return [line for line in f if f"run {number}.1: {words}" in line]
+
+
+FAILS, HOLDS = "cannot write its record to the journal", "its record is in the journal now"
+
+
+def test_io_errors_of_the_journal_are_survived():
+    """The supervisors cannot record beginnings and ends for a while: each is recorded later, with the right code, also when
+    the daemon and the shepherd are killed meanwhile."""
+    h = Home()
+    failing, gate = os.path.join(h.dir, "failing"), os.path.join(h.dir, "gate")
+    try:
+        preload_shepherd(h, failing)
+        h.start("--slots", "4")
+        n = [h.submit("sh", "-c", f"until [ -e {gate} ]; do sleep 0.02; done; exit {3 + i}")["number"] for i in range(3)]
+        wait_for("they run", lambda: all(h.api("GET", f"/v1/jobs/{i}")["state"] == "running" for i in n))
+        open(failing, "w").close()
+        late = h.submit("sh", "-c", "exit 7")["number"]
+        wait_for("a beginning that is not recorded", lambda: shepherd_said(h, late, FAILS))
+        open(gate, "w").close()
+        wait_for("ends that are not recorded", lambda: all(shepherd_said(h, i, FAILS) for i in n))
+        assert all(h.api("GET", f"/v1/jobs/{i}")["state"] == "running" for i in n), h.jobs()
+        h.kill()
+        os.kill(h.shepherd_pid(), 9)
+        h.start("--slots", "4")
+        os.unlink(failing)
+        h.wait_all()
+        assert [h.api("GET", f"/v1/jobs/{i}")["exit_code"] for i in n] == [3, 4, 5], h.jobs()
+        job = h.api("GET", f"/v1/jobs/{late}")
+        assert job["exit_code"] == 7 and job["state"] == "failed", job
+        assert all(len(h.api("GET", f"/v1/jobs/{i}")["runs"]) == 1 for i in n), "no run was repeated"
+        for i in n:
+            assert len(shepherd_said(h, i, FAILS)) == 1
+            wait_for("the line of the end", lambda i=i: shepherd_said(h, i, HOLDS))
+    finally:
+        h.close()
+
+
+def test_a_journal_that_cannot_be_synced_gets_its_record_again():
+    """Without a daemon the supervisor syncs.  After a failure the kernel may have dropped the record: it is written again."""
+    h = Home()
+    failing, gate = os.path.join(h.dir, "failing"), os.path.join(h.dir, "gate")
+    try:
+        preload_shepherd(h, failing, "EIO_SYNCS_ONLY=1")
+        h.start("--slots", "1")
+        n = h.submit("sh", "-c", f"until [ -e {gate} ]; do sleep 0.02; done; exit 9")["number"]
+        wait_for("it runs", lambda: h.api("GET", f"/v1/jobs/{n}")["state"] == "running")
+        h.kill()
+        open(failing, "w").close()
+        open(gate, "w").close()
+        wait_for("a sync that fails", lambda: shepherd_said(h, n, FAILS))
+        os.unlink(failing)
+        wait_for("one that does not", lambda: shepherd_said(h, n, HOLDS))
+        h.start("--slots", "1")
+        h.wait_all()
+        job = h.api("GET", f"/v1/jobs/{n}")
+        assert job["exit_code"] == 9 and len(job["runs"]) == 1, job
+    finally:
+        h.close()
+
+
 def test_out_of_descriptors_is_said():
     h = Home()
     try:
