@@ -36,7 +36,11 @@ struct api {
     uint64_t counts_at;
     struct upload_line uploads; /* of snapshots */
     atomic_bool leaving;        /* the daemon ends: long work on other threads gives up */
-    atomic_int claims;          /* submissions with snapshots that are not recorded yet */
+    struct {                    /* of backups under way, for GET /v1/backup */
+        atomic_int running;
+        atomic_llong files, bytes;
+    } backup;
+    atomic_int claims; /* submissions with snapshots that are not recorded yet */
 };
 
 /* For handlers of this room only: call.self of other services is something else. */
@@ -180,6 +184,7 @@ void session_end(struct call *c);
 void meta_schema_job(struct call *c);
 void meta_schema_sweep(struct call *c);
 void meta_backup(struct call *c);
+void meta_backup_state(struct call *c);
 void meta_shutdown(struct call *c);
 /* jobs_*.c, logs.c */
 void jobs_submit(struct call *c);

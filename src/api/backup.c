@@ -1,4 +1,4 @@
-/* backup.c - POST /v1/backup: a copy of the whole home, or of its database alone
+/* backup.c - /v1/backup: a copy of the whole home, or of its database alone, and how far it is
  *
  * The daemon makes the copy on a worker thread, because it alone may read what belongs to all
  * users.  Owns: what a backup tells about itself.
@@ -110,6 +110,39 @@ static const char *absolute_path(struct call *c, struct str path)
     return arena_strndup(&c->mem, path.p, path.n);
 }
 
+/* An archive_watch.progress; several backups at once are shown as the one that spoke last. */
+static void backup_note(void *ctx, int64_t bytes, int64_t entries)
+{
+    struct api *a = ctx;
+
+    atomic_store(&a->backup.bytes, bytes);
+    atomic_store(&a->backup.files, entries);
+}
+
+/* Worker thread. */
+static int backup_home(struct call *c, const char *dir, bool copy)
+{
+    struct api *a = call_api(c);
+    const struct api_conf *conf = &a->conf;
+    const struct archive_watch watch = {.progress = backup_note, .ctx = a, .cancel = &a->leaving};
+    struct backup_places beside = {0};
+
+    if (conf->beside)
+        conf->beside(conf->beside_arg, &beside);
+    backup_note(a, 0, 0);
+    atomic_fetch_add(&a->backup.running, 1);
+    int rc = home_backup(&(struct home_backup_conf){.store = conf->store,
+                                                    .home = conf->home,
+                                                    .dir = dir,
+                                                    .copy = copy,
+                                                    .beside = &beside,
+                                                    .watch = &watch},
+                         &c->out, &c->err);
+    atomic_fetch_sub(&a->backup.running, 1);
+    backup_places_done(&beside);
+    return rc;
+}
+
 /* Worker thread: the store copies itself while the daemon goes on serving. */
 static int backup_run(struct call *c)
 {
@@ -124,21 +157,8 @@ static int backup_run(struct call *c)
         return err_set(&c->err, ERR_INVALID,
                        "give the absolute path of a directory for copies of the home "
                        "(\"directory\"), or of a new file for the database alone (\"path\")");
-    if (dir) {
-        const struct archive_watch watch = {.cancel = &call_api(c)->leaving};
-        struct backup_places beside = {0};
-        if (conf->beside)
-            conf->beside(conf->beside_arg, &beside);
-        int rc = home_backup(&(struct home_backup_conf){.store = conf->store,
-                                                        .home = conf->home,
-                                                        .dir = dir,
-                                                        .copy = json_bool(json_get(j, "copy")),
-                                                        .beside = &beside,
-                                                        .watch = &watch},
-                             &c->out, &c->err);
-        backup_places_done(&beside);
-        return rc;
-    }
+    if (dir)
+        return backup_home(c, dir, json_bool(json_get(j, "copy")));
     if (store_backup(conf->store, path, &c->err) < 0)
         return -1;
     jw_object(&c->out, NULL);
@@ -151,4 +171,18 @@ void meta_backup(struct call *c)
 {
     call_keep_body(c);
     call_work(c, backup_run, NULL);
+}
+
+/* GET /v1/backup: how far a backup under way is, for who waits for it. */
+void meta_backup_state(struct call *c)
+{
+    struct api *a = call_api(c);
+    int running = atomic_load(&a->backup.running);
+
+    jw_object(&c->out, NULL);
+    jw_bool(&c->out, "running", running > 0);
+    jw_int(&c->out, "files", running ? atomic_load(&a->backup.files) : 0);
+    jw_int(&c->out, "bytes", running ? atomic_load(&a->backup.bytes) : 0);
+    jw_end_object(&c->out);
+    call_reply(c);
 }

@@ -20,6 +20,7 @@ const struct route api_routes[] = {
     {"GET", "/v1/schema/job", meta_schema_job, AUTH_READ},
     {"GET", "/v1/schema/sweep", meta_schema_sweep, AUTH_READ},
     {"POST", "/v1/backup", meta_backup, AUTH_ADMIN},
+    {"GET", "/v1/backup", meta_backup_state, AUTH_ADMIN},
     {"POST", "/v1/shutdown", meta_shutdown, AUTH_ADMIN},
 
     {"POST", "/v1/jobs", jobs_submit, AUTH_WRITE, API_SUBMIT_BODY_MAX},

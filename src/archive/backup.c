@@ -12,6 +12,7 @@
 #include "archive/cas_priv.h"
 #include "archive/walk_priv.h"
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/file.h"
 #include "base/util.h"
 #include <dirent.h>
@@ -147,6 +148,7 @@ static int take_file(struct taking *t, const struct walk_entry *w, struct err *e
     struct backup_entry x = {
         .inode = w->st.st_ino, .size = w->st.st_size, .mtime_ns = stat_mtime_ns(&w->st)};
 
+    fault_sleep("BERTH_FAULT_BACKUP_FILE_MS");
     if (!take_previous(t, w->path, &w->st, &x) && !take_link(t, w, &x) &&
         take_copy(t, w, &x, e) < 0)
         return -1;

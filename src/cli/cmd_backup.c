@@ -1,7 +1,8 @@
 /* cmd_backup.c - berth backup: a consistent copy of a home, or of its database alone
  *
  * The daemon makes the copy.  Without one the command makes it itself, and holds the lock of the
- * home meanwhile, so that no daemon starts in between.
+ * home meanwhile, so that no daemon starts in between.  On a terminal both say how far they are;
+ * the daemon is asked for that over a second connection.
  */
 #include "api/backup.h"
 #include "archive/backup.h"
@@ -13,7 +14,11 @@
 #include "cli/view.h"
 #include "host/home.h"
 #include "host/part.h"
+#include "io/http_client.h"
+#include "io/http_response.h"
 #include "store/store.h"
+#include <pthread.h>
+#include <time.h>
 
 struct backup_opts {
     bool copy, database_only;
@@ -58,6 +63,97 @@ static int backup_directly(struct cli *c, const char *dir, bool copy, struct jso
     return rc < 0 ? -1 : json_parse(buf_str(&text), "backup", out, e);
 }
 
+/* ---- how far the daemon is ---- */
+
+enum { ASK_MS = 300 };
+struct backup_asker {
+    struct http_client *http; /* its own; NULL = nobody asks */
+    struct archive_progress bar;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    bool over; /* under lock */
+};
+
+/* False: the daemon cannot be asked, or is too old to know. */
+static bool ask_once(struct backup_asker *a)
+{
+    struct http_response r = {0};
+    AUTO(json) struct json *j = NULL;
+    struct err e = {0};
+    bool ok = http_call(a->http, "GET", "/v1/backup", NULL, STR(""), &r, &e) == 0 &&
+              r.status == 200 && json_parse(buf_str(&r.body), "the answer", &j, &e) == 0;
+
+    if (ok && json_bool(json_get(j, "running")))
+        archive_progress_show(&a->bar, json_int(json_get(j, "bytes")),
+                              json_int(json_get(j, "files")));
+    http_response_done(&r);
+    return ok;
+}
+
+static void *asker_main(void *arg)
+{
+    struct backup_asker *a = arg;
+    struct timespec until;
+
+    pthread_mutex_lock(&a->lock);
+    while (!a->over) {
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += ASK_MS * 1000000L;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        pthread_cond_timedwait(&a->wake, &a->lock, &until);
+        if (a->over)
+            break;
+        pthread_mutex_unlock(&a->lock);
+        ask_once(a);
+        pthread_mutex_lock(&a->lock);
+    }
+    pthread_mutex_unlock(&a->lock);
+    return NULL;
+}
+
+/* The first question is put here, before there are two threads: it loads what connections need. */
+static void asker_begin(struct backup_asker *a, struct cli *c)
+{
+    *a = (struct backup_asker){.http = c->err.is_tty ? cli_connect_again(c) : NULL};
+    if (!a->http)
+        return;
+    archive_progress_begin(&a->bar, "Backup", true);
+    pthread_mutex_init(&a->lock, NULL);
+    pthread_cond_init(&a->wake, NULL);
+    if (ask_once(a) && pthread_create(&a->thread, NULL, asker_main, a) == 0) {
+        c->no_reminder = true; /* the bar says it */
+        return;
+    }
+    http_client_free(a->http);
+    a->http = NULL;
+}
+
+static void asker_end(struct backup_asker *a)
+{
+    if (!a->http)
+        return;
+    pthread_mutex_lock(&a->lock);
+    a->over = true;
+    pthread_cond_signal(&a->wake);
+    pthread_mutex_unlock(&a->lock);
+    pthread_join(a->thread, NULL);
+    archive_progress_wipe(&a->bar);
+    http_client_free(a->http);
+}
+
+static int backup_by_daemon(struct cli *c, const struct json *body, struct json **out,
+                            struct err *e)
+{
+    struct backup_asker asker;
+
+    asker_begin(&asker, c);
+    int rc = cli_post(c, "/v1/backup", body, out, e);
+    asker_end(&asker);
+    return rc;
+}
+
 static void print_backup(struct cli *c, const struct json *j)
 {
     char bytes[UNIT_TEXT_MAX], copied[UNIT_TEXT_MAX];
@@ -96,7 +192,7 @@ static int backup(struct cli *c, const void *opts, const struct operands *ops)
         return cli_fail(&e);
     bool direct = !file && c->is_unix && !daemon_answers(c->target);
     if ((direct ? backup_directly(c, path, o->copy, &said, &e)
-                : cli_post(c, "/v1/backup", body, &said, &e)) < 0)
+                : backup_by_daemon(c, body, &said, &e)) < 0)
         return cli_fail(&e);
     if (!file)
         print_backup(c, said);

@@ -2,6 +2,8 @@
 import contextlib
 import json
 import os
+import pty
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -119,6 +121,31 @@ def test_a_backup_needs_no_daemon_and_checks_its_place():
         os.mkdir(os.path.join(h.copies, ".part-1"))
         backup(h)
         assert not [n for n in os.listdir(h.copies) if n.startswith(".")], "what a crash left is removed"
+
+
+def test_a_long_backup_says_how_far_it_is():
+    """On a terminal, also when the daemon makes the copy."""
+    if not harness.build_option("fault_points"):
+        raise harness.Skip("this build cannot be slowed down")
+    with home(start=False) as h:
+        h.env["BERTH_FAULT_BACKUP_FILE_MS"] = "10"
+        h.start()
+        h.submit("sh", "-c", "mkdir -p $BERTH_RUN_DIR && cd $BERTH_RUN_DIR && for i in $(seq 400); do echo $i > $i; done")
+        h.wait_all()
+        assert h.api("GET", "/v1/backup") == {"running": False, "files": 0, "bytes": 0}
+        ours, theirs = pty.openpty()
+        p = subprocess.Popen([harness.BERTH, "backup", h.copies], env=h.env, stdout=subprocess.PIPE, stderr=theirs, text=True)
+        os.close(theirs)
+        seen = ""
+        with contextlib.suppress(OSError):  # the terminal is gone with the command
+            while True:
+                seen += os.read(ours, 4096).decode()
+        os.close(ours)
+        out = p.communicate()[0]
+        assert p.returncode == 0 and "unchanged" in out, out
+        counts = [int(n) for n in re.findall(r"Backup: (\d+) files, ", seen)]
+        assert counts and 0 < max(counts) <= 420 and counts == sorted(counts), repr(seen)
+        assert "still waiting" not in seen and seen.endswith("\r\033[K"), repr(seen)
 
 
 # ---- restore ----

@@ -31,6 +31,7 @@ GET    /v1/openapi.yaml                           200 200 200 403 401
 GET    /v1/schema/job                             200 200 200 403 401
 GET    /v1/schema/sweep                           200 200 200 403 401
 POST   /v1/backup                                 200 403 403 403 401
+GET    /v1/backup                                 200 403 403 403 401
 POST   /v1/jobs                                   201 201 201 403 401
 GET    /v1/jobs                                   200 200 200 403 401
 GET    /v1/jobs?user=nobody                       200 200 200 403 401
