@@ -30,3 +30,9 @@ int64_t check_clock_us(void);
 int start_check_pages(const char *path, struct check_budget *b, struct err *e);
 /* With the schema of this program. */
 int start_check_rows(const char *path, struct check_budget *b, struct err *e);
+
+/* ---- warm.c ---- */
+/* Is the file in memory, as far as samples tell? */
+bool file_is_warm(int fd, int64_t bytes);
+/* Reads it into memory, until a time of check_clock_us; true: all of it is there. */
+bool file_warm(int fd, int64_t bytes, int64_t until_us);

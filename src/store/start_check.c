@@ -10,7 +10,9 @@
  * (back_check.c).
  *
  * SQLite 3.40 walks through one tree without looking at the clock: a tenth of a second for a
- * million jobs.  So a table is begun only while half of the budget is left.
+ * million jobs.  So a table is begun only while half of the budget is left.  That holds for a file
+ * in memory: another one is read into it first (warm.c), and when there is no time for that, the
+ * tables that may be large are left to the background too.
  */
 #include "base/util.h"
 #include "store/check_priv.h"
@@ -26,7 +28,8 @@ enum {
     WHOLE_BYTES = 32 << 20,
     PAGES_US = 350000, /* the budget: half a second in all */
     ROWS_US = 150000,
-    TICK_OPS = 2000, /* of SQLite's machine, between two looks at the clock */
+    WARM_US = 1200000, /* and this, when the file is not in memory */
+    TICK_OPS = 2000,   /* of SQLite's machine, between two looks at the clock */
 };
 
 int64_t check_clock_us(void)
@@ -137,11 +140,21 @@ static void budget_begin(struct db *d, struct check_budget *b, int64_t us)
 
 /* ---- pages ---- */
 
-/* What the daemon cannot work without comes first; points of metrics and events come never. */
-static const char *const first_tables[] = {"counter", "tally",  "party",    "fact",    "queue",
-                                           "node",    "ahead",  "schedule", "study",   "trial",
-                                           "hook",    "notify", "dep",      "project", "batch",
-                                           "intake",  "job",    "run",      "spec"};
+/* What the daemon cannot work without comes first; points of metrics and events come never.  The
+ * tables from LARGE_FROM on may take seconds when they are not in memory. */
+static const char *const first_tables[] = {
+    "counter", "tally", "party",   "fact",  "queue",  "node",  "ahead", "schedule", "study", "hook",
+    "notify",  "dep",   "project", "batch", "intake", "trial", "job",   "run",      "spec"};
+enum { LARGE_FROM = 15 };
+
+/* How many of them can be walked through within the budget. */
+static size_t tables_in_reach(const char *path, int64_t bytes)
+{
+    AUTO_FD fd = open(path, O_RDONLY | O_CLOEXEC);
+    bool warm = fd >= 0 && file_warm(fd, bytes, check_clock_us() + WARM_US);
+
+    return warm ? ARRAY_SIZE(first_tables) : LARGE_FROM;
+}
 
 /* A database that an older program made need not have every table yet. */
 static bool has_table(struct db *d, const char *name)
@@ -152,7 +165,7 @@ static bool has_table(struct db *d, const char *name)
 
 int start_check_pages(const char *path, struct check_budget *b, struct err *e)
 {
-    int64_t bytes, begun = check_clock_us();
+    int64_t bytes, begun;
     struct db d;
     int rc = 0;
 
@@ -160,6 +173,8 @@ int start_check_pages(const char *path, struct check_budget *b, struct err *e)
         return -1;
     if (!bytes)
         return 0;
+    size_t n_tables = tables_in_reach(path, bytes);
+    begun = check_clock_us();
     if (db_open(&d, path, DB_READER, e) < 0)
         return -1;
     budget_begin(&d, b, PAGES_US);
@@ -167,7 +182,7 @@ int start_check_pages(const char *path, struct check_budget *b, struct err *e)
         rc = check_statement(&d, "PRAGMA integrity_check(" FINDINGS_MANY ")", b, e);
     } else {
         b->partly = true;
-        for (size_t i = 0; rc == 0 && i < ARRAY_SIZE(first_tables); i++) {
+        for (size_t i = 0; rc == 0 && i < n_tables; i++) {
             char sql[64];
             if (check_clock_us() - begun > PAGES_US / 2)
                 break;

@@ -1,7 +1,11 @@
 """Many jobs: bulk submit, first page, filter, cancel all; restart with long queues; one freed slot."""
 
+import contextlib
 import json
+import os
 import re
+import signal
+import sqlite3
 import time
 
 from rig import Daemon, proc_memory
@@ -92,6 +96,28 @@ def restart(rig, table, count, bar_s):
     daemon.close()
 
 
+def add_runs(daemon):
+    """A run for every job, as if they had been cancelled while they ran: half of the database of a real home."""
+    daemon.kill(signal.SIGTERM)
+    with contextlib.closing(sqlite3.connect(os.path.join(daemon.home, "berth.db"))) as db:
+        db.execute("UPDATE job SET attempt = 1")
+        db.execute("INSERT INTO run(job, run, why, placed_ms, started_ms, ended_ms, pid, journal, gpus, node)"
+                   " SELECT seq, 1, 1, created_ms, created_ms, ended_ms, 1000, 1, 0, 'local' FROM job")
+        db.commit()
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    daemon.start()
+
+
+def forget(path):
+    """The kernel drops what it has of the file, as a reboot does; root is not needed."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(fd)
+
+
 def restart_finished(rig, table, count, bar_s):
     """A home full of finished jobs: its start includes the bounded check of the database."""
     daemon = Daemon(rig, "finished-%d" % count, "--slots", "2")
@@ -99,13 +125,17 @@ def restart_finished(rig, table, count, bar_s):
     daemon.submit(command=["/bin/true"], queue="bulk", array=count)
     daemon.call("POST", "/v1/jobs/cancel", {"state": "queued"})
     assert daemon.count("cancelled") == count
-    best = None
-    for _ in range(rig.repeats):
+    add_runs(daemon)
+    best = {}
+    for cold in [False, True] * rig.repeats:
         daemon.kill()
+        if cold:
+            forget(os.path.join(daemon.home, "berth.db"))
         took = daemon.start()
-        best = took if best is None else min(best, took)
+        best[cold] = min(best.get(cold, took), took)
     assert daemon.count("cancelled") == count
-    table.at_most("restart after kill -9, %d finished, with its check" % count, best, bar_s, "%.3f s")
+    table.at_most("restart after kill -9, %d finished, with its check" % count, best[False], bar_s, "%.3f s")
+    table.at_most("  the same, the database not in memory", best[True], bar_s, "%.3f s")
     daemon.close()
 
 
