@@ -337,6 +337,72 @@ def test_files_of_users_keep_their_owners():
         assert as_other("logs", "1").returncode == 0
 
 
+def test_two_users_after_a_restore():
+    """A whole home of root's is lost and restored: each user has their own files and jobs back, and sees nothing of the
+    other's, neither through the daemon nor on the disk, in the home and in the copy."""
+    if os.getuid():
+        raise harness.Skip("only root can run jobs of several users")
+    ann, ben = 54321, 54322
+    with home("--multi-user") as h:
+        os.chmod(h.dir, 0o755)
+        os.makedirs(h.copies, 0o700)
+
+        def run_as(user, *words):
+            return subprocess.run(words, env=dict(h.env, HOME="/"), text=True, capture_output=True, timeout=120, user=user,
+                                  group=user, extra_groups=[], cwd="/")
+
+        def berth_as(user, *words):
+            return run_as(user, harness.BERTH, *words)
+
+        def submit_as(user, word):
+            p = berth_as(user, "submit", "--wait", "--", "sh", "-c", f"echo {word}; mkdir -p $BERTH_RUN_DIR/artifacts;"
+                         f" echo {word} > $BERTH_RUN_DIR/artifacts/m; echo {word} > $BERTH_RUN_DIR/own; chmod 0600 $BERTH_RUN_DIR/own")
+            assert p.returncode == 0, p.stderr
+
+        submit_as(ann, "anns")
+        submit_as(ben, "bens")
+        path, go = gate(h, "go")
+        p = berth_as(ann, "submit", "--", *until(path, "exit 4"))  # runs through all of it
+        assert p.returncode == 0, p.stderr
+        wait_for("job 3 runs", lambda: state(h, 3) == "running" and "begin" in log(h, 3))
+        copy = backup(h)["path"]
+        h.stop()
+        for n in (1, 2):  # their files are gone; the running job and the shepherd go on
+            shutil.rmtree(log_file(h.home, n)[:-4])
+            os.unlink(log_file(h.home, n))
+        os.unlink(os.path.join(h.home, "berth.db"))
+        told = restore(h)
+        assert told["jobs"] == 3 and [(r["job"], r["known"]) for r in told["running"]] == [(3, True)], told
+        h.start("--multi-user")
+        owners = {1: ann, 2: ben, 3: ann}
+        for root in (copy, h.home):
+            for n, owner in owners.items():
+                file = log_file(root, n)
+                assert os.stat(file).st_uid == owner and os.stat(file).st_mode & 0o777 == 0o600, (root, n, os.stat(file))
+                if n == 3:
+                    continue
+                folder = file[:-4]
+                assert os.stat(folder).st_mode & 0o777 == 0o700, (folder, oct(os.stat(folder).st_mode))
+                for where, dirs, files in os.walk(folder):
+                    for name in [".", *dirs, *files]:
+                        assert os.lstat(os.path.join(where, name)).st_uid == owner, (where, name)
+                other = ben if owner == ann else ann
+                for words in (["cat", file], ["ls", folder], ["cat", folder + "/own"], ["cat", folder + "/artifacts/m"],
+                              ["ls", os.path.dirname(file)], ["cat", root + "/secret"], ["cat", root + "/berth.db"]):
+                    p = run_as(other, *words)
+                    assert p.returncode and not p.stdout, (words, p)
+        assert berth_as(ann, "logs", "1").stdout == "anns\n" and berth_as(ben, "logs", "2").stdout == "bens\n"
+        for user, number, word in ((ann, 2, "bens"), (ben, 1, "anns")):
+            for words in (["logs", str(number)], ["show", str(number)], ["cancel", str(number)]):
+                p = berth_as(user, *words)
+                assert p.returncode and word not in p.stdout, (words, p)
+            listed = json.loads(berth_as(user, "ls", "--all", "-o", "json").stdout)
+            assert sorted(j["number"] for j in listed) == [n for n, u in owners.items() if u == user], listed
+        go()
+        wait_for("job 3 has ended", lambda: state(h, 3) == "failed")
+        assert h.api("GET", "/v1/jobs/3")["exit_code"] == 4
+
+
 def test_restore_says_what_is_missing_and_what_was_written_to():
     with home() as h:
         h.submit("echo", "one")
