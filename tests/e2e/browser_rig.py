@@ -10,6 +10,7 @@ import re
 import select
 import shutil
 import socket
+import ssl
 import subprocess
 import tempfile
 import threading
@@ -37,8 +38,8 @@ def need_chromium():
 class Browser:
     """Started when entered.  `names` point to 127.0.0.1, beside EVIL."""
 
-    def __init__(self, *names):
-        self.program, self.names = need_chromium(), (EVIL, *names)
+    def __init__(self, *names, options=()):
+        self.program, self.names, self.options = need_chromium(), (EVIL, *names), options
         self.dir = tempfile.mkdtemp(prefix="berth-browser-")
         self.n, self.unread = 0, b""
 
@@ -50,7 +51,8 @@ class Browser:
         self.log = open(os.path.join(self.dir, "log"), "wb")
         # The pipes must be 3 and 4 in the browser, whatever their numbers are here.
         self.process = subprocess.Popen(
-            ["/bin/sh", "-c", f'exec "$@" 3<&{theirs} 4>&{answers}', "sh", self.program, *OPTIONS, f"--user-data-dir={self.dir}/data",
+            ["/bin/sh", "-c", f'exec "$@" 3<&{theirs} 4>&{answers}', "sh", self.program, *OPTIONS, *self.options,
+             f"--user-data-dir={self.dir}/data",
              f"--host-resolver-rules={rules}", "--remote-debugging-pipe", "about:blank"],
             env=env, pass_fds=(theirs, answers), stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
         os.close(theirs)
@@ -94,10 +96,10 @@ class Browser:
     def page(self, url):
         return Page(self, url)
 
-    def keep_cookie(self, name, value, *hosts):
+    def keep_cookie(self, name, value, *hosts, scheme="http"):
         """As if the browser had got it from these hosts; sent wherever it sends cookies without further attributes."""
-        self.call("Storage.setCookies", cookies=[{"name": name, "value": value, "url": f"http://{host}/", "httpOnly": True}
-                                                 for host in hosts])
+        self.call("Storage.setCookies", cookies=[{"name": name, "value": value, "url": f"{scheme}://{host}/", "httpOnly": True,
+                                                  "secure": scheme == "https"} for host in hosts])
 
 
 class Page:
@@ -169,8 +171,15 @@ class Tap:
     port, as if the name of the page had begun to point to it after the page was loaded.
     """
 
-    def __init__(self, port):
+    def __init__(self, port, certificate=None):
+        """With the (certificate, key) of a server, both sides of the tap speak TLS."""
         self.to, self.lock, self.streams = port, threading.Lock(), []
+        self.scheme = "https" if certificate else "http"
+        self.accepting = self.calling = None
+        if certificate:
+            self.accepting = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            self.accepting.load_cert_chain(*certificate)
+            self.calling = ssl.create_default_context(cafile=certificate[0])
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=64)
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
@@ -191,6 +200,12 @@ class Tap:
             threading.Thread(target=self._serve, args=(client,), daemon=True).start()
 
     def _serve(self, client):
+        try:
+            if self.accepting:
+                client = self.accepting.wrap_socket(client, server_side=True)
+        except OSError:
+            client.close()
+            return
         with client:
             try:
                 first = client.recv(1 << 16)
@@ -198,7 +213,10 @@ class Tap:
                     client.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s"
                                    % (len(PAGE), PAGE))
                 elif first:
-                    with socket.create_connection(("127.0.0.1", self.to)) as server:
+                    server = socket.create_connection(("127.0.0.1", self.to))
+                    if self.calling:
+                        server = self.calling.wrap_socket(server, server_hostname="127.0.0.1")
+                    with server:
                         self._pump(client, server, first)
             except OSError:
                 pass  # one of the two has left
@@ -212,7 +230,8 @@ class Tap:
             with self.lock:
                 stream[source is server].extend(data)
             (client if source is server else server).sendall(data)
-            source = select.select([client, server], [], [])[0][0]
+            waits = [s for s in (client, server) if self.accepting and s.pending()]  # decrypted, unread
+            source = (waits or select.select([client, server], [], [])[0])[0]
             data = source.recv(1 << 16)
 
     def heard(self, mark=""):

@@ -7,6 +7,8 @@ import http.client
 import json
 import os
 import socket
+import ssl
+import subprocess
 import uuid
 
 import atlas_rig
@@ -89,20 +91,21 @@ WITH_LEAVE = ("cors JSON", "cors DELETE", "cors PUT", "beacon of JSON", "cors GE
 class Victim:
     """A port, what a page wants to read there and to change, and what must stay as it is."""
 
-    def __init__(self, name, port, reads, writes, state):
+    def __init__(self, name, port, reads, writes, state, certificate=None):
         self.name, self.port, self.reads, self.writes, self.state = name, port, reads, writes, state
+        self.certificate = certificate  # (certificate, key) of a port with TLS
 
 
 def origins(tap, stranger):
     """Where a page of a stranger can come from, and the address by which it calls the port."""
-    here = f"http://127.0.0.1:{tap.port}"
+    here = f"{tap.scheme}://127.0.0.1:{tap.port}"
     return {
         "another site": (f"http://{EVIL}:{stranger.port}/", here),
-        "another site, by name": (f"http://{EVIL}:{stranger.port}/", f"http://localhost:{tap.port}"),
-        NAMED: (f"http://{EVIL}:{stranger.port}/", f"http://{socket.gethostname()}:{tap.port}"),
+        "another site, by name": (f"http://{EVIL}:{stranger.port}/", f"{tap.scheme}://localhost:{tap.port}"),
+        NAMED: (f"http://{EVIL}:{stranger.port}/", f"{tap.scheme}://{socket.gethostname()}:{tap.port}"),
         "another port": (f"http://127.0.0.1:{stranger.port}/", here),
         "no origin": ("data:text/html,<p>x", here),
-        "rebinding": (f"http://{EVIL}:{tap.port}{PAGE_PATH}", f"http://{EVIL}:{tap.port}"),
+        "rebinding": (f"{tap.scheme}://{EVIL}:{tap.port}{PAGE_PATH}", f"{tap.scheme}://{EVIL}:{tap.port}"),
     }
 
 
@@ -115,7 +118,7 @@ def try_one(page, tap, script, url, body=""):
 
 def attack(browser, victim, stranger, check):
     """Every trick from every origin; check(origin, trick, seen, requests) after each."""
-    with Tap(victim.port) as tap:
+    with Tap(victim.port, victim.certificate) as tap:
         for origin, (address, target) in origins(tap, stranger).items():
             page = browser.page(address)
             for trick, script in READS.items():
@@ -134,7 +137,7 @@ def refuses(browser, victim):
     def check(origin, trick, seen, requests):
         where = (victim.name, origin, trick, seen, requests)
         assert MARK not in seen, where
-        if origin == NAMED and trick in READS and trick.endswith(" without Referer"):
+        if origin == NAMED and not victim.certificate and trick in READS and trick.endswith(" without Referer"):
             # Nothing tells this request from that of a user who typed the address.  It changes nothing, and the page does
             # not even learn whether the answer was 200 or 404.
             assert seen == "" and all(method == "GET" for method, *_ in requests), where
@@ -172,11 +175,14 @@ def test_the_attacks_work_without_protection():
         assert texts and all(t == json.loads(body) for t in texts), texts
 
 
-def session(h, port):
+def session(h, port, certificate=None):
     """Name and value of a cookie of the owner."""
     with open(h.home + "/token") as f:
         token = f.read().strip()
-    c = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+    if certificate:
+        c = http.client.HTTPSConnection("127.0.0.1", port, timeout=120, context=ssl.create_default_context(cafile=certificate[0]))
+    else:
+        c = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
     c.request("POST", "/v1/session", "{}", {"Authorization": "Bearer " + token})
     r = c.getresponse()
     assert r.status == 201, (r.status, r.read())
@@ -211,6 +217,35 @@ def test_the_daemon():
                 own.close()
             heard = refuses(browser, Victim("daemon with a session", port, reads[::2], writes[:2], state))
             assert sum("cookie" in headers for _, _, headers, _ in heard) > 100, "the browser did not send the cookie"
+    finally:
+        h.close()
+
+
+def test_the_daemon_over_tls():
+    """The same door behind TLS, where browsers say of every request which site it comes from."""
+    h = Home()
+    try:
+        port, certificate = free_port(), (os.path.join(h.dir, "cert.pem"), os.path.join(h.dir, "key.pem"))
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+                        "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1",
+                        "-out", certificate[0], "-keyout", certificate[1]], check=True, capture_output=True, timeout=60)
+        h.start("--listen", f"127.0.0.1:{port}", "--tls-cert", certificate[0], "--tls-key", certificate[1])
+        h.submit("true", name=MARK, hold=True)
+
+        def state():
+            return [(j["number"], j["state"]) for j in h.jobs()]
+
+        with Browser(socket.gethostname(), options=["--ignore-certificate-errors"]) as browser:
+            browser.keep_cookie(*session(h, port, certificate), "127.0.0.1", "localhost", socket.gethostname(), EVIL,
+                                scheme="https")
+            with Tap(port, certificate) as tap:
+                own = browser.page(f"https://127.0.0.1:{tap.port}{PAGE_PATH}")
+                seen, _ = try_one(own, tap, READS["cors GET"], f"https://127.0.0.1:{tap.port}/v1/jobs")
+                assert seen.startswith("200 ") and MARK in seen, seen
+                own.close()
+            heard = refuses(browser, Victim("daemon over TLS", port, ["/v1/jobs"], [("/v1/jobs", '{"command":["touch","a=b"]}')],
+                                            state, certificate))
+            assert all("sec-fetch-site" in headers for _, _, headers, _ in heard if "upgrade" not in headers), "over TLS all say it"
     finally:
         h.close()
 
