@@ -24,6 +24,8 @@ static double grid_length(const struct tune_dim *d)
 {
     if (d->choices)
         return d->count;
+    if (d->expr)
+        return d->width; /* of what is drawn */
     return d->log ? log10(d->high / d->low) : d->high - d->low;
 }
 

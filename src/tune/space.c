@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/json_out.h"
 #include "base/util.h"
+#include "tune/expr_priv.h"
 #include <math.h>
 
 enum { DRAWS_MAX = 2000 };
@@ -25,6 +26,8 @@ double tune_dim_value(const struct tune_dim *d, double code)
         v = d->low + code * d->step;
         if (d->decimal > 0) /* 0.9, not 0.8999999999999999 */
             v = nearbyint(v * d->decimal) / d->decimal;
+    } else if (d->expr) {
+        v = tune_expr_value(d, code);
     } else {
         v = d->log ? pow(10, d->from + code * d->width) : d->low + code * d->width;
     }
@@ -38,6 +41,8 @@ static double numeric_code(const struct tune_dim *d, double value)
         return nearbyint((value - d->low) / d->step);
     if (!(d->width > 0))
         return 0;
+    if (d->expr)
+        return tune_expr_code(d, value);
     return clamp_unit(d->log ? (log10(value) - d->from) / d->width : (value - d->low) / d->width);
 }
 

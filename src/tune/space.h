@@ -11,6 +11,7 @@
 #include "base/rand.h"
 
 struct json;
+struct tune_expr;
 
 enum tune_kind { TUNE_FLOAT, TUNE_INT, TUNE_CAT, TUNE_ORDINAL, TUNE_CONST };
 enum { TUNE_DIMS_MAX = 1000, TUNE_CHOICES_MAX = 10000, TUNE_CONSTRAINTS_MAX = 100 };
@@ -30,9 +31,10 @@ struct tune_dim {
     double low, high, step; /* numbers only; step 0 = continuous */
     double count;           /* number of values; 0 = continuous */
     double decimal;         /* values are whole multiples of 1 / decimal; 0 = not known */
-    double from, width;   /* of the range, its decimal logarithm; integers with half a cell more */
-    struct str *choices;  /* cat, ordinal and const: the values as JSON text */
-    struct json **values; /* the same as trees */
+    double from, width; /* of the range, its decimal logarithm; integers with half a cell more */
+    struct tune_expr *expr; /* a float whose value is an expression of the draw; NULL = the draw */
+    struct str *choices;    /* cat, ordinal and const: the values as JSON text */
+    struct json **values;   /* the same as trees */
     struct tune_when *whens;
     size_t n_whens;
 };

@@ -5,6 +5,7 @@
  *   {"name": "opt", "type": "cat", "choices": ["adam", "sgd"]}
  *   {"name": "size", "type": "ordinal", "choices": ["s", "m", "l"]}
  *   {"name": "epochs", "type": "const", "value": 10}
+ *   {"name": "wd", "type": "expr", "value": "10 ** uniform(-4, -1)"}
  *   {"name": "momentum", …, "when": {"opt": ["sgd"]}}
  *
  * Everything that is wrong is an error here, with the name of the parameter, so that engines meet
@@ -13,7 +14,7 @@
 #include "base/json.h"
 #include "base/util.h"
 #include "base/vec.h"
-#include "tune/space.h"
+#include "tune/expr_priv.h"
 #include <math.h>
 
 static const char *const space_keys[] = {"name", "type",    "low",  "high", "log",
@@ -76,7 +77,7 @@ static int read_kind(struct dim_reader *r)
             r->d->kind = (enum tune_kind)i;
             return 0;
         }
-    return dim_bad(r, "type must be float, int, cat, ordinal or const");
+    return dim_bad(r, "type must be float, int, cat, ordinal, const or expr");
 }
 
 /* A finite number; an absent one is `otherwise`, which is an error when it is NaN. */
@@ -248,16 +249,38 @@ static int read_when(struct dim_reader *r)
     return 0;
 }
 
+/* "type": "expr" becomes a float or an ordinal. */
+static int read_expr(struct dim_reader *r)
+{
+    const struct json *text = json_get(r->item, "value");
+
+    for (struct json_it it = {0}; json_next(r->item, &it);)
+        if (strcmp(it.key, "name") != 0 && strcmp(it.key, "type") != 0 &&
+            strcmp(it.key, "value") != 0 && strcmp(it.key, "when") != 0)
+            return dim_bad(r, "an expr has a value and no range or choices");
+    if (json_type(text) != JSON_STR)
+        return dim_bad(r, "the value of an expr is a text such as \"10 ** uniform(-4, -1)\"");
+    if (tune_expr_parse(r->s, r->d, json_str(text), r->e) < 0)
+        return err_wrap(r->e, "parameter %.60s", r->d->name);
+    return 0;
+}
+
+static int read_values(struct dim_reader *r)
+{
+    if (str_eq_c(json_get_str(r->item, "type"), "expr"))
+        return read_expr(r);
+    if (read_kind(r) < 0)
+        return -1;
+    if (r->d->kind == TUNE_FLOAT || r->d->kind == TUNE_INT)
+        return read_range(r) < 0 ? -1 : finish_number(r);
+    return read_choices(r);
+}
+
 static int read_dim(struct tune_space *s, const struct json *item, struct err *e)
 {
     struct dim_reader r = {s, &s->dims[s->n], item, e};
 
-    if (read_name(&r, s->n) < 0 || read_keys(&r) < 0 || read_kind(&r) < 0)
-        return -1;
-    bool number = r.d->kind == TUNE_FLOAT || r.d->kind == TUNE_INT;
-    if (number ? read_range(&r) < 0 || finish_number(&r) < 0 : read_choices(&r) < 0)
-        return -1;
-    if (read_when(&r) < 0)
+    if (read_name(&r, s->n) < 0 || read_keys(&r) < 0 || read_values(&r) < 0 || read_when(&r) < 0)
         return -1;
     s->finite &= r.d->count > 0;
     return 0;

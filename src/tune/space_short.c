@@ -4,7 +4,7 @@
  *   lr: {log: [1e-5, 1e-1]}              opt: [adam, sgd]
  *   layers: {int: [1, 8]}                size: {ordinal: [s, m, l]}
  *   x: {uniform: [0, 1], step: 0.1}      epochs: 10
- *   momentum: {uniform: [0, 1], when: {opt: sgd}}
+ *   wd: 10 ** uniform(-4, -1)            momentum: {uniform: [0, 1], when: {opt: sgd}}
  *
  * A parameter inside of maps and lists has the path as its name: net.lr, layers.0.  The map is
  * turned into the list that space_parse.c reads, parents before those that ask for them.  What a
@@ -13,7 +13,7 @@
 #include "base/json.h"
 #include "base/util.h"
 #include "base/vec.h"
-#include "tune/space.h"
+#include "tune/expr_priv.h"
 #include <math.h>
 
 enum { SHORT_PATH_MAX = 250, SHORT_VALUE_MAX = 60 };
@@ -45,8 +45,8 @@ static int short_node(struct short_reader *r, const struct json *node);
 
 /* ---- which maps are parameters ---- */
 static const char *const form_names[] = {"uniform", "float", "log", "int", "ordinal", "choice"};
-static const char *const form_keys[] = {"uniform", "float", "log",  "int",  "ordinal",
-                                        "choice",  "const", "step", "when", "type"};
+static const char *const form_keys[] = {"uniform", "float", "log",  "int",  "ordinal", "choice",
+                                        "const",   "expr",  "step", "when", "type"};
 
 /* The key whose list makes this map a parameter, or NULL. */
 static const char *form_of(const struct json *map)
@@ -56,6 +56,8 @@ static const char *form_of(const struct json *map)
     for (size_t i = 0; i < ARRAY_SIZE(form_names); i++)
         if (json_type(json_get(map, form_names[i])) == JSON_ARRAY)
             return form_names[i];
+    if (json_type(json_get(map, "expr")) == JSON_STR)
+        return "expr";
     return json_has(map, "const") ? "const" : NULL;
 }
 
@@ -79,10 +81,12 @@ static bool has_parameter(const struct json *node)
         if (form_of(node) || is_long_form(node) || json_has(node, "when"))
             return true;
         for (struct json_it it = {0}; json_next(node, &it);)
-            if (json_type(it.val) == JSON_OBJECT && has_parameter(it.val))
+            if (json_type(it.val) != JSON_ARRAY && has_parameter(it.val))
                 return true;
         return false;
     }
+    if (json_type(node) == JSON_STR)
+        return tune_expr_draws(json_str(node));
     bool found = false;
     for (size_t i = 0; json_type(node) == JSON_ARRAY && i < json_len(node) && !found; i++)
         found = has_parameter(json_at(node, i));
@@ -120,6 +124,13 @@ static struct json *short_add(struct short_reader *r, const char *type)
 static int short_const(struct short_reader *r, const struct json *value)
 {
     json_set_take(short_add(r, "const"), "value", value ? json_copy(value) : NULL);
+    return 0;
+}
+
+/* The text is judged by space_expr.c, whose messages have the column. */
+static int short_expr(struct short_reader *r, const struct json *text)
+{
+    json_set_take(short_add(r, "expr"), "value", json_copy(text));
     return 0;
 }
 
@@ -221,6 +232,8 @@ static int short_form(struct short_reader *r, const char *form, const struct jso
         return -1;
     if (!strcmp(form, "const"))
         return short_const(r, value);
+    if (!strcmp(form, "expr"))
+        return short_expr(r, value);
     if (!strcmp(form, "ordinal"))
         return short_choices(r, "ordinal", value);
     if (!strcmp(form, "choice"))
@@ -318,6 +331,8 @@ static int short_node(struct short_reader *r, const struct json *node)
         return err_set(r->e, ERR_LIMIT, "the space has more than %d parameters", TUNE_DIMS_MAX);
     if (json_type(node) == JSON_ARRAY)
         return has_parameter(node) ? short_list(r, node) : short_choices(r, "cat", node);
+    if (json_type(node) == JSON_STR && tune_expr_draws(json_str(node)))
+        return short_expr(r, node);
     if (json_type(node) != JSON_OBJECT)
         return short_const(r, node);
     const char *form = form_of(node);
@@ -473,6 +488,10 @@ int tune_space_from_short_rules(const struct json *map, const struct json *const
 
     if (rc == 0)
         rc = tune_space_parse(list, constraints, out, e);
+    /* Keys and texts are quoted in messages, and a message is one line. */
+    for (char *c = rc < 0 && e ? e->text : NULL; c && *c; c++)
+        if ((unsigned char)*c < ' ')
+            *c = ' ';
     for (size_t i = 0; i < r.items.n; i++)
         json_free(r.items.p[i].item);
     vec_done(&r.items);

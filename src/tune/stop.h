@@ -48,7 +48,8 @@ struct tune_stop;
 struct tune_stop *tune_stop_new(const struct tune_stop_conf *conf);
 void tune_stop_free(struct tune_stop *s);
 /* A report of trial 1, 2, …  Steps of a trial rise; a report of an earlier step changes nothing and
- * gets the last answer again, and stop stays stop.  NaN and infinities count as worse than every number. */
+ * gets the last answer again, and stop stays stop.  NaN and infinities count as worse than every
+ * number. */
 int tune_stop_report(struct tune_stop *s, int64_t trial, int64_t step, double value,
                      enum tune_verdict *out, struct err *e);
 /* The trial has ended, on its own or because it was stopped. */

@@ -19,7 +19,7 @@ static struct tune_space *any_space(struct prop *p, bool finite)
 
     buf_adds(&b, "[");
     for (size_t i = 0; i < n; i++) {
-        int kind = (int)prop_choice(p, finite ? 2 : 4);
+        int kind = (int)prop_choice(p, finite ? 2 : 5);
         int64_t low = prop_int(p, -20, 20), span = prop_int(p, 0, finite ? 4 : 1000);
         buf_addf(&b, "%s{\"name\":\"p%zu\",", i ? "," : "", i);
         if (kind == 0)
@@ -32,6 +32,9 @@ static struct tune_space *any_space(struct prop *p, bool finite)
         else if (kind == 3)
             buf_addf(&b, "\"type\":\"float\",\"low\":%g,\"high\":%g", (double)low * 0.37,
                      (double)low * 0.37 + (double)span / 7);
+        else if (kind == 4)
+            buf_addf(&b, "\"type\":\"expr\",\"value\":\"%lld - 2 ** uniform(%lld, %lld)\"",
+                     (long long)low, (long long)low / 2, (long long)low / 2 + 1);
         else
             buf_addf(&b, "\"type\":\"float\",\"low\":%g,\"high\":%g,\"log\":true", exp((double)low),
                      exp((double)low) * (1 + (double)span));

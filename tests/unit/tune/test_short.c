@@ -109,6 +109,35 @@ static void conditions_find_their_parents(void **state UNUSED)
     tune_space_free(s);
 }
 
+/* A value leads back to its draw, also when the expression falls. */
+static void expressions_of_a_draw(void **state UNUSED)
+{
+    struct tune_space *s = short_of("lr: 10 ** uniform(-4,-1)\n"
+                                    "keep: {expr: \"1 - 0.5 * loguniform(0.01, 1)\"}\n"
+                                    "width: 2 ** int(5, 9)\n"
+                                    "text: the uniform of a guard\n"
+                                    "init: {const: \"uniform(0, 1)\"}\n"
+                                    "list: [\"sqrt(uniform(1, 4))\", 3]\n");
+    const struct tune_dim *lr = dim_of(s, "lr"), *keep = dim_of(s, "keep");
+    double code;
+
+    assert_true(lr->kind == TUNE_FLOAT && lr->count == 0);
+    assert_float_equal(lr->low, 1e-4, 1e-18);
+    assert_float_equal(lr->high, 0.1, 1e-15);
+    assert_float_equal(tune_dim_value(lr, 0.5), pow(10, -2.5), 1e-15);
+    assert_float_equal(tune_dim_value(keep, 0), 0.995, 1e-12);
+    assert_float_equal(tune_dim_value(keep, 1), 0.5, 1e-12);
+    AUTO(json) struct json *v = json_new_real(0.95);
+    assert_int_equal(tune_dim_code_of(keep, v, &code, NULL), 0);
+    assert_float_equal(tune_dim_value(keep, code), 0.95, 1e-12);
+    assert_float_equal(code, 0.5, 1e-12); /* 0.1 is the middle of 0.01 … 1 */
+    assert_true(dim_of(s, "width")->kind == TUNE_ORDINAL && dim_of(s, "width")->count == 5);
+    assert_string_equal(dim_of(s, "width")->choices[4].p, "512");
+    assert_float_equal(dim_of(s, "list.0")->high, 2, 1e-12);
+    assert_true(dim_of(s, "init")->kind == TUNE_CONST);
+    tune_space_free(s);
+}
+
 static void misspelt(const char *yaml, const char *want)
 {
     struct tune_space *s = NULL;
@@ -161,6 +190,27 @@ static void messages_name_path_value_and_remedy(void **state UNUSED)
              "a: when: the conditions lead back to this parameter; remove one of them");
     misspelt("o: [a, b]\ng: {when: {o: a}, x: {int: [1, 2], when: {o: b}}}",
              "g.x: when: no value of o meets all conditions, so it would never exist; remove one");
+    misspelt("x: 10 * uniform(1)", "parameter x: expression \"10 * uniform(1)\", column 15: a draw "
+                                   "takes two numbers, such as uniform(0, 1)");
+    misspelt(
+        "x: uniform(0, 1) + uniform(0, 1)",
+        "parameter x: expression \"uniform(0, 1) + uniform(0, 1)\", column 24: an expression has "
+        "one draw; make the other one a parameter");
+    misspelt("x: uniform(-1, 1) ** 2",
+             "parameter x: expression \"uniform(-1, 1) ** 2\", column 20: the values must rise or "
+             "fall throughout the draw");
+    misspelt("x: 1 / uniform(0, 1)",
+             "parameter x: expression \"1 / uniform(0, 1)\", column 18: not every draw gives a "
+             "finite number");
+    misspelt("x: int(-1, 1) ** 2",
+             "parameter x: expression \"int(-1, 1) ** 2\", column 16: two draws "
+             "give the same number; each must give its own");
+    misspelt("x: {expr: 2 * 3}",
+             "parameter x: expression \"2 * 3\", column 6: there is no draw such "
+             "as uniform(0, 1); write a constant");
+    misspelt("x: tan(uniform(0, 1))",
+             "parameter x: expression \"tan(uniform(0, 1))\", column 1: there "
+             "are uniform, loguniform, int, exp, log, log10 and sqrt only");
     misspelt("x: {type: int, low: 1, high: 2, name: y}",
              "x: name: \"y\" is not needed: the path is the name; remove it");
 }
@@ -171,6 +221,7 @@ int main(void)
         cmocka_unit_test(the_forms_of_the_manual),
         cmocka_unit_test(nested_parameters_have_their_path_as_name),
         cmocka_unit_test(conditions_find_their_parents),
+        cmocka_unit_test(expressions_of_a_draw),
         cmocka_unit_test(messages_name_path_value_and_remedy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -145,7 +145,8 @@ static void bad_spaces_are_named(void **state UNUSED)
     bad("{}", "space must be a list with at least one parameter");
     bad("[3]", "space[0] is a whole number; a parameter is an object");
     bad("[{\"type\":\"float\"}]", "space[0] has no name; add \"name\": \"…\"");
-    bad(P("\"type\":\"double\""), "parameter x: type must be float, int, cat, ordinal or const");
+    bad(P("\"type\":\"double\""),
+        "parameter x: type must be float, int, cat, ordinal, const or expr");
     bad(P("\"type\":\"float\",\"lo\":1"), "parameter x: unknown key lo; did you mean low");
     bad(P("\"type\":\"float\",\"low\":0"), "parameter x: high must be a finite number");
     bad(P("\"type\":\"float\",\"low\":1,\"high\":0"), "parameter x: low is above high; swap them");
