@@ -180,4 +180,5 @@ const struct tune_engine tune_grid = {.name = "grid",
                                       .open = grid_open,
                                       .close = grid_close,
                                       .propose = grid_propose,
-                                      .asked = grid_asked};
+                                      .asked = grid_asked,
+                                      .many = true};

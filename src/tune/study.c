@@ -7,14 +7,16 @@
 #include "tune/study_priv.h"
 #include <math.h>
 
-const char tune_engine_names[] = "auto|gp|tpe|cmaes|random|sobol|grid";
+const char tune_engine_names[] = "auto|gp|tpe|cmaes|nsga2|motpe|random|sobol|grid";
 const char tune_engine_help[] =
     "auto (gp while it is affordable, then tpe and cmaes; the default), gp (Gaussian process), tpe "
-    "(densities of good and bad trials), cmaes (a distribution of numbers that adapts), random "
-    "(never the same point twice when their number is finite), sobol (scrambled, quasi-random), "
+    "(densities of good and bad trials), cmaes (a distribution of numbers that adapts), nsga2 "
+    "(children of good trials), motpe (tpe for several objectives), random (never the same point "
+    "twice when their number is finite), sobol (scrambled, quasi-random), "
     "grid (every point exactly once)";
-static const struct tune_engine *const engines[] = {
-    &tune_auto, &tune_gp, &tune_tpe, &tune_cmaes, &tune_random, &tune_sobol, &tune_grid};
+static const struct tune_engine *const engines[] = {&tune_auto,   &tune_gp,    &tune_tpe,
+                                                    &tune_cmaes,  &tune_nsga2, &tune_motpe,
+                                                    &tune_random, &tune_sobol, &tune_grid};
 
 enum { TRIALS_MAX = 100000000, DRAWS_BEFORE_COUNTING = 200 };
 /* Counting through a space stops after so many points: with one that is free, or with none that
@@ -41,10 +43,23 @@ int tune_study_new(struct tune_space *space_take, const struct tune_conf *conf,
     s->maximize = conf->maximize;
     s->budget = conf->budget;
     s->engine = engine_named(name);
+    if (conf->objectives > 1 && s->engine == &tune_auto)
+        s->engine = &tune_motpe;
     if (!s->engine) {
         err_set(e, ERR_INVALID, "there is no engine %.40s; choose one of %s", name,
                 tune_engine_names);
+    } else if (conf->objectives > TUNE_OBJECTIVES_MAX) {
+        err_set(e, ERR_INVALID, "there are %zu objectives; at most %d are possible",
+                conf->objectives, TUNE_OBJECTIVES_MAX);
+        s->engine = NULL;
+    } else if (conf->objectives > 1 && !s->engine->many) {
+        err_set(e, ERR_INVALID,
+                "the engine %s has one objective; choose motpe, nsga2, random, sobol or grid",
+                name);
+        s->engine = NULL; /* it has not been opened */
     } else if (!s->engine->open || s->engine->open(s, &s->state, e) == 0) {
+        if (conf->objectives > 1)
+            s->many = study_many_new(conf->objectives, conf->maximize_each);
         *out = s;
         return 0;
     }
@@ -58,6 +73,7 @@ void tune_study_free(struct tune_study *s)
         return;
     if (s->engine && s->engine->close)
         s->engine->close(s->state);
+    study_many_free(s->many);
     tune_space_free(s->space);
     arena_done(&s->scratch);
     FREE_EACH(s->trials.p, s->codes.p, s->loss.p, s->done.p, s->ranked.p, s->failed.p, s->pending.p,
@@ -222,37 +238,66 @@ static size_t rank_of(const struct tune_study *s, double loss)
     return lo;
 }
 
-int tune_study_tell(struct tune_study *s, int64_t id, enum tune_outcome outcome, double value,
-                    struct err *e)
+/* The trial that has a result now: checked, and no longer in flight. */
+static int study_land(struct tune_study *s, int64_t id, size_t *out, struct err *e)
 {
     if (id < 1 || (size_t)id > s->trials.n)
         return err_set(e, ERR_NOT_FOUND, "there is no trial %lld; the last one is %zu",
                        (long long)id, s->trials.n);
     size_t trial = (size_t)id - 1;
-    struct tune_trial *t = &s->trials.p[trial];
-    if (t->outcome != TUNE_PENDING)
+    if (s->trials.p[trial].outcome != TUNE_PENDING)
         return err_set(e, ERR_CONFLICT, "trial %lld has a result already", (long long)id);
-    bool ok = outcome == TUNE_DONE && isfinite(value);
-    *t = (struct tune_trial){ok ? value : NAN, ok ? TUNE_DONE : TUNE_FAILED};
     for (size_t i = 0; i < s->pending.n; i++)
         if (s->pending.p[i] == trial) {
             vec_remove(&s->pending, i);
             break;
         }
-    if (ok) {
-        s->loss.p[trial] = s->maximize ? -value : value;
-        size_t at = rank_of(s, s->loss.p[trial]);
-        vec_push(&s->done, (uint32_t)trial);
-        vec_push(&s->ranked, 0);
-        memmove(s->ranked.p + at + 1, s->ranked.p + at,
-                (s->ranked.n - 1 - at) * sizeof(*s->ranked.p));
-        s->ranked.p[at] = (uint32_t)trial;
-    } else {
+    *out = trial;
+    return 0;
+}
+
+static void rank_add(struct tune_study *s, size_t trial)
+{
+    size_t at = rank_of(s, s->loss.p[trial]);
+
+    vec_push(&s->done, (uint32_t)trial);
+    vec_push(&s->ranked, 0);
+    memmove(s->ranked.p + at + 1, s->ranked.p + at, (s->ranked.n - 1 - at) * sizeof(*s->ranked.p));
+    s->ranked.p[at] = (uint32_t)trial;
+}
+
+int tune_study_tell_many(struct tune_study *s, int64_t id, enum tune_outcome outcome,
+                         const double *values, size_t n, struct err *e)
+{
+    bool ok = outcome == TUNE_DONE;
+    size_t trial;
+
+    if (ok && n != tune_study_objectives(s))
+        return err_set(e, ERR_INVALID, "trial %lld has %zu values, the study %zu objectives",
+                       (long long)id, n, tune_study_objectives(s));
+    if (study_land(s, id, &trial, e) < 0)
+        return -1;
+    for (size_t k = 0; ok && k < n; k++)
+        ok = isfinite(values[k]);
+    s->trials.p[trial] = (struct tune_trial){ok ? values[0] : NAN, ok ? TUNE_DONE : TUNE_FAILED};
+    if (!ok) {
         vec_push(&s->failed, (uint32_t)trial);
+    } else if (s->many) {
+        arena_reset(&s->scratch);
+        study_many_add(s, trial, values);
+    } else {
+        s->loss.p[trial] = s->maximize ? -values[0] : values[0];
+        rank_add(s, trial);
     }
     if (s->engine->told)
         s->engine->told(s->state, s, trial);
     return 0;
+}
+
+int tune_study_tell(struct tune_study *s, int64_t id, enum tune_outcome outcome, double value,
+                    struct err *e)
+{
+    return tune_study_tell_many(s, id, outcome, &value, 1, e);
 }
 
 size_t tune_study_count(const struct tune_study *s)
@@ -277,5 +322,5 @@ const struct tune_trial *tune_study_get(const struct tune_study *s, int64_t id,
 
 int64_t tune_study_best(const struct tune_study *s)
 {
-    return s->ranked.n ? (int64_t)s->ranked.p[0] + 1 : 0;
+    return s->ranked.n && !s->many ? (int64_t)s->ranked.p[0] + 1 : 0;
 }

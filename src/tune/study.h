@@ -15,11 +15,16 @@ struct tune_conf {
     uint64_t seed;
     bool maximize;
     int64_t budget; /* number of trials that are planned; -1 = not known */
+    /* Several objectives: their number and for each whether it is maximised; `maximize` is then
+     * not looked at.  0 and 1 = one. */
+    size_t objectives;
+    const bool *maximize_each;
 };
+enum { TUNE_OBJECTIVES_MAX = 8 };
 
 enum tune_outcome { TUNE_PENDING, TUNE_DONE, TUNE_FAILED };
 struct tune_trial {
-    double value; /* as it was told; of a failed trial NaN */
+    double value; /* as it was told, the first of several; of a failed trial NaN */
     enum tune_outcome outcome;
 };
 
@@ -43,14 +48,26 @@ int64_t tune_study_record(struct tune_study *s, const double *code);
  * same trial is an error (ERR_CONFLICT). */
 int tune_study_tell(struct tune_study *s, int64_t id, enum tune_outcome outcome, double value,
                     struct err *e);
+/* The result of a trial with several objectives, as many values as there are.  One that is not
+ * finite makes the trial a failed one; values may be NULL when the outcome is TUNE_FAILED. */
+int tune_study_tell_many(struct tune_study *s, int64_t id, enum tune_outcome outcome,
+                         const double *values, size_t n, struct err *e);
 
 size_t tune_study_count(const struct tune_study *s);
 const struct tune_space *tune_study_space(const struct tune_study *s);
 /* NULL when there is no such trial; *out_code may be NULL. */
 const struct tune_trial *tune_study_get(const struct tune_study *s, int64_t id,
                                         const double **out_code);
-/* The number of the trial with the best value, 0 = none has succeeded. */
+/* The number of the trial with the best value, 0 = none has succeeded, or there are several
+ * objectives. */
 int64_t tune_study_best(const struct tune_study *s);
+size_t tune_study_objectives(const struct tune_study *s);
+/* The values of a trial that succeeded, one per objective and borrowed until the next result; else
+ * NULL. */
+const double *tune_study_values(const struct tune_study *s, int64_t id);
+/* The Pareto front: the trials that no other is better than in everything, oldest first.  Returns
+ * their number; the first `room` are in out_ids. */
+size_t tune_study_front(const struct tune_study *s, int64_t *out_ids, size_t room);
 
 /* "auto|tpe|…", and a sentence for each; the help of commands is made from them. */
 extern const char tune_engine_names[], tune_engine_help[];

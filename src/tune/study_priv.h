@@ -17,10 +17,12 @@ struct tune_engine {
     int (*propose)(void *state, struct tune_study *s, int64_t id, double *code, struct err *e);
     void (*asked)(void *state, struct tune_study *s, size_t trial); /* may be NULL */
     void (*told)(void *state, struct tune_study *s, size_t trial);  /* may be NULL */
+    /* It looks at the order of trials only, so that it can serve several objectives. */
+    bool many;
 };
 
 extern const struct tune_engine tune_random, tune_sobol, tune_grid, tune_tpe, tune_gp, tune_cmaes,
-    tune_auto;
+    tune_auto, tune_nsga2, tune_motpe;
 
 struct tune_study {
     struct tune_space *space;
@@ -39,7 +41,17 @@ struct tune_study {
     uint32_t *issued; /* finite spaces: a hash table of trials by their points, +1, 0 = free */
     size_t issued_cap;
     struct arena scratch; /* of one proposal */
+    /* Several objectives; NULL = one.  `ranked` and `loss` are then made before a proposal. */
+    struct study_many *many;
 };
+
+/* many.c */
+struct study_many *study_many_new(size_t m, const bool *maximize);
+void study_many_free(struct study_many *y);
+/* The values of a trial; it becomes the last of `done`. */
+void study_many_add(struct tune_study *s, size_t trial, const double *values);
+/* Orders trials by level and room; nothing to do for one objective. */
+void study_many_order(struct tune_study *s);
 
 static inline const double *study_code(const struct tune_study *s, size_t trial)
 {

@@ -398,10 +398,14 @@ int tpe_propose(struct tune_study *s, int64_t id, double *code, struct err *e)
     return tpe_search(&a, model, code) ? 0 : study_spread(s, id, code, e);
 }
 
+/* Of several objectives the good trials are those of the first levels (many.c). */
 static int tpe_engine_propose(void *state UNUSED, struct tune_study *s, int64_t id, double *code,
                               struct err *e)
 {
+    study_many_order(s);
     return tpe_propose(s, id, code, e);
 }
 
-const struct tune_engine tune_tpe = {.name = "tpe", .propose = tpe_engine_propose};
+const struct tune_engine tune_tpe = {.name = "tpe", .propose = tpe_engine_propose, .many = true};
+const struct tune_engine tune_motpe = {
+    .name = "motpe", .propose = tpe_engine_propose, .many = true};

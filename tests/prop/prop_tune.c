@@ -190,10 +190,51 @@ static bool stopping_is_replayable(struct prop *p, void *ctx UNUSED)
     return ok;
 }
 
+/* The front is what a comparison of all pairs finds. */
+static bool front_is_exact(struct prop *p, void *ctx)
+{
+    struct tune_conf conf = {
+        .engine = ctx, .seed = 1, .budget = -1, .objectives = 2 + prop_choice(p, 2)};
+    struct tune_space *space = any_space(p, false);
+    struct tune_study *s = NULL;
+    double values[60][4] = {{0}};
+    int64_t ids[60] = {0};
+    size_t n = 1 + prop_size(p, 59), m = conf.objectives, at = 0, told = 0;
+    const double *code;
+    int64_t id;
+    struct err e = {0};
+
+    if (!space || tune_study_new(space, &conf, &s, &e) < 0)
+        return false;
+    for (; told < n && tune_study_ask(s, &id, &code, &e) == 0; told++) {
+        for (size_t k = 0; k < m; k++)
+            values[told][k] = (double)prop_int(p, 0, 6);
+        tune_study_tell_many(s, id, TUNE_DONE, values[told], m, &e);
+    }
+    size_t front = tune_study_front(s, ids, 60);
+    bool ok = true;
+    for (size_t i = 0; ok && i < told; i++) {
+        bool beaten = false;
+        for (size_t j = 0; j < told; j++) {
+            bool worse = false, better = false;
+            for (size_t k = 0; k < m; k++) {
+                worse |= values[j][k] > values[i][k];
+                better |= values[j][k] < values[i][k];
+            }
+            beaten |= better && !worse;
+        }
+        bool listed = at < front && ids[at] == (int64_t)i + 1;
+        at += listed;
+        ok = prop_check(p, listed == !beaten, "trial %zu", i + 1);
+    }
+    tune_study_free(s);
+    return ok;
+}
+
 int main(void)
 {
     static char random[] = "random", sobol[] = "sobol", grid[] = "grid", tpe[] = "tpe", gp[] = "gp",
-                cmaes[] = "cmaes";
+                cmaes[] = "cmaes", nsga2[] = "nsga2";
 
     prop_run("random proposes legal points", 300, proposals_are_legal, random);
     prop_run("sobol proposes legal points", 300, proposals_are_legal, sobol);
@@ -201,6 +242,9 @@ int main(void)
     prop_run("tpe proposes legal points", 300, proposals_are_legal, tpe);
     prop_run("gp proposes legal points", 100, proposals_are_legal, gp);
     prop_run("cmaes proposes legal points", 300, proposals_are_legal, cmaes);
+    prop_run("nsga2 proposes legal points", 300, proposals_are_legal, nsga2);
+    prop_run("the Pareto front is exact, tpe", 100, front_is_exact, tpe);
+    prop_run("the Pareto front is exact, nsga2", 100, front_is_exact, nsga2);
     prop_run("random uses a finite space up, each point once", 150, used_up_once, random);
     prop_run("sobol uses a finite space up, each point once", 150, used_up_once, sobol);
     prop_run("grid uses a finite space up, each point once", 150, used_up_once, grid);
