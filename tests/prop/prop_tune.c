@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "base/util.h"
 #include "prop.h"
+#include "tune/pbt.h"
 #include "tune/stop.h"
 #include "tune/study.h"
 #include <math.h>
@@ -231,6 +232,47 @@ static bool front_is_exact(struct prop *p, void *ctx)
     return ok;
 }
 
+/* Whatever members report: parameters stay legal, and the same calls get the same answers. */
+static bool populations_stay_legal(struct prop *p, void *ctx UNUSED)
+{
+    struct tune_space *space = any_space(p, false);
+    struct tune_pbt_conf conf = {.seed = prop_u64(p),
+                                 .interval = prop_int(p, 1, 3),
+                                 .share = 0.25,
+                                 .resample = 0.3,
+                                 .change = 0.2};
+    struct rng r;
+    int64_t step[5] = {0};
+    bool ok = true;
+
+    if (!space)
+        return false;
+    struct tune_pbt *a = tune_pbt_new(space, &conf), *b = tune_pbt_new(space, &conf);
+    double *code = arena_alloc(prop_arena(p), space->n * sizeof(double));
+    rng_seed(&r, 1);
+    for (int64_t t = 1; t <= 5; t++) {
+        tune_space_draw(space, code, &r);
+        tune_pbt_join(a, t, code, NULL);
+        tune_pbt_join(b, t, code, NULL);
+    }
+    for (int i = 0; ok && i < 60; i++) {
+        struct tune_pbt_step x, y;
+        int64_t t = prop_int(p, 0, 4);
+        double value = prop_choice(p, 9) ? prop_double(p) : NAN;
+        step[t] += prop_int(p, 0, 2);
+        tune_pbt_report(a, t + 1, step[t], value, &x, NULL);
+        tune_pbt_report(b, t + 1, step[t], value, &y, NULL);
+        ok = prop_check(p, x.copy_from == y.copy_from, "two answers to the same report");
+        if (ok && x.code)
+            ok = point_back(p, space, x.code) &&
+                 prop_check(p, same_codes(x.code, y.code, space->n), "other parameters");
+    }
+    tune_pbt_free(a);
+    tune_pbt_free(b);
+    tune_space_free(space);
+    return ok;
+}
+
 int main(void)
 {
     static char random[] = "random", sobol[] = "sobol", grid[] = "grid", tpe[] = "tpe", gp[] = "gp",
@@ -249,5 +291,6 @@ int main(void)
     prop_run("sobol uses a finite space up, each point once", 150, used_up_once, sobol);
     prop_run("grid uses a finite space up, each point once", 150, used_up_once, grid);
     prop_run("stopping layers answer the same reports the same", 300, stopping_is_replayable, NULL);
+    prop_run("populations stay legal", 200, populations_stay_legal, NULL);
     return prop_end();
 }
