@@ -75,15 +75,19 @@ const struct command cmd_tune = {
     BERTH_COMMAND(SECTION_LOOK, "tune", "[--engine NAME]", tune_run,
                   "propose hyper-parameters to a program, by lines of JSON"),
     .description =
-        "Reads one JSON object per line from standard input and answers each by one line. create "
-        "describes the space, ask returns the parameters of the next trial, tell takes its result, "
-        "record adds a trial with given parameters, close ends the process:\n\n{\"op\": "
-        "\"create\", \"seed\": 1, \"direction\": \"minimize\", \"n_trials\": 200, \"space\": "
-        "[{\"name\": \"lr\", \"type\": \"float\", \"low\": 1e-5, \"high\": 0.1, \"log\": "
-        "true}]}\n\n{\"op\": \"ask\"} is answered by {\"id\": 1, \"params\": {\"lr\": "
-        "0.01}}\n\n{\"op\": \"tell\", \"id\": 1, \"value\": 0.5} is answered by {\"ok\": "
-        "true}\n\nSeveral trials may be in flight. The same seed and the same order of lines give "
-        "the same answers.",
+        "Reads one JSON object per line from standard input and answers each by one line. "
+        "create describes the space, ask returns the parameters of the next trial, tell takes its "
+        "result, record adds a trial with given parameters, close ends the process:\n\n"
+        "{\"op\": \"create\", \"seed\": 1, \"direction\": \"minimize\", \"n_trials\": 200, "
+        "\"space\": [{\"name\": \"lr\", \"type\": \"float\", \"low\": 1e-5, \"high\": 0.1, "
+        "\"log\": true}]}\n\n"
+        "{\"op\": \"ask\"} is answered by {\"id\": 1, \"params\": {\"lr\": 0.01}}\n\n"
+        "{\"op\": \"tell\", \"id\": 1, \"value\": 0.5} is answered by {\"ok\": true}\n\n"
+        "A space may also be a map: {\"lr\": {\"log\": [1e-5, 0.1]}, \"opt\": [\"adam\", "
+        "\"sgd\"]}. With \"directions\": [\"minimize\", \"maximize\"] a trial has several "
+        "values, told as \"values\": [0.5, 80].\n\n"
+        "Several trials may be in flight. The same seed and the same order of lines give the same "
+        "answers.",
     OPTIONS(struct tune_opts, &tune_group),
     .examples = EXAMPLES({"berth tune --engine sobol", "serve one study until close"}),
 };

@@ -15,9 +15,10 @@
 struct tune_line {
     struct str op, direction, state, engine;
     int64_t id, seed, n_trials;
-    bool has_id, has_value;
-    double value;
-    struct json *space, *constraints, *params;
+    bool has_id;
+    size_t n_values; /* 0 = no value */
+    double values[TUNE_OBJECTIVES_MAX];
+    struct json *space, *constraints, *params, *directions;
     char words[4][24]; /* op, direction, state, engine: the reader's text may move */
 };
 
@@ -26,6 +27,7 @@ static void line_done(struct tune_line *l)
     json_free(l->space);
     json_free(l->constraints);
     json_free(l->params);
+    json_free(l->directions);
 }
 
 void tune_lines_done(struct tune_lines *t)
@@ -53,14 +55,25 @@ static int line_int(struct json_in *in, int token, const char *key, int64_t *out
 /* null, NaN and infinities are results too: those of trials that failed. */
 static int line_value(struct json_in *in, int token, struct tune_line *l)
 {
-    l->has_value = true;
-    l->value = NAN;
-    if (token == JSON_IN_NULL || token == JSON_IN_WORD)
-        return 0;
-    if (token != JSON_IN_NUMBER)
+    double x = NAN;
+
+    if (token != JSON_IN_NUMBER && token != JSON_IN_NULL && token != JSON_IN_WORD)
         return err_set(in->e, ERR_INVALID, "value must be a number, or null for a failed trial");
-    if (!str_to_double(in->s, &l->value))
-        l->value = NAN; /* 1e999 */
+    if (l->n_values == TUNE_OBJECTIVES_MAX)
+        return err_set(in->e, ERR_INVALID, "a trial has at most %d values", TUNE_OBJECTIVES_MAX);
+    if (token == JSON_IN_NUMBER && !str_to_double(in->s, &x))
+        x = NAN; /* 1e999 */
+    l->values[l->n_values++] = x;
+    return 0;
+}
+
+static int line_values(struct json_in *in, int token, struct tune_line *l)
+{
+    if (token != JSON_IN_ARRAY)
+        return err_set(in->e, ERR_INVALID, "values must be a list with a number per objective");
+    while ((token = json_in_next(in)) != JSON_IN_CLOSE)
+        if (token == JSON_IN_BAD || line_value(in, token, l) < 0)
+            return -1;
     return 0;
 }
 
@@ -93,6 +106,10 @@ static int line_member(struct json_in *in, struct tune_line *l)
         return line_word(in, token, key, l->words[3], &l->engine);
     if (!strcmp(key, "value"))
         return line_value(in, token, l);
+    if (!strcmp(key, "values"))
+        return line_values(in, token, l);
+    if (!strcmp(key, "directions"))
+        return line_tree(in, token, key, &l->directions);
     if (!strcmp(key, "id")) {
         l->has_id = true;
         return line_int(in, token, key, &l->id);
@@ -108,8 +125,8 @@ static int line_member(struct json_in *in, struct tune_line *l)
     if (!strcmp(key, "params"))
         return line_tree(in, token, key, &l->params);
     return err_set(in->e, ERR_INVALID,
-                   "the line has a key that is none of op, id, value, state, params, seed, "
-                   "direction, n_trials, engine, space, constraints");
+                   "the line has a key that is none of op, id, value, values, state, params, "
+                   "seed, direction, directions, n_trials, engine, space, constraints");
 }
 
 static int line_read(struct str text, struct tune_line *l, struct err *e)
@@ -130,22 +147,50 @@ static int line_read(struct str text, struct tune_line *l, struct err *e)
     return rc;
 }
 
+/* "directions": ["minimize", "maximize"], for several objectives. */
+static int lines_directions(const struct json *list, struct tune_conf *conf, bool *maximize,
+                            struct err *e)
+{
+    size_t n = json_len(list);
+
+    if (!list)
+        return 0;
+    if (json_type(list) != JSON_ARRAY || !n || n > TUNE_OBJECTIVES_MAX)
+        return err_set(e, ERR_INVALID, "directions must be a list of 1 to %d of minimize, maximize",
+                       TUNE_OBJECTIVES_MAX);
+    for (size_t i = 0; i < n; i++) {
+        struct str word = json_str(json_at(list, i));
+        maximize[i] = str_eq_c(word, "maximize");
+        if (!maximize[i] && !str_eq_c(word, "minimize"))
+            return err_set(e, ERR_INVALID, "directions[%zu] must be minimize or maximize", i);
+    }
+    conf->objectives = n;
+    conf->maximize_each = maximize;
+    conf->maximize = maximize[0];
+    return 0;
+}
+
 /* One study per process: a second create is a mistake of the caller's. */
 static int lines_create(struct tune_lines *t, struct tune_line *l, struct err *e)
 {
     struct tune_conf conf = {.engine = t->engine, .seed = (uint64_t)l->seed, .budget = l->n_trials};
     struct tune_space *space = NULL;
+    bool maximize[TUNE_OBJECTIVES_MAX] = {0};
 
     if (t->study)
         return err_set(e, ERR_CONFLICT, "the study exists already; start another process");
     conf.maximize = str_eq_c(l->direction, "maximize");
     if (l->direction.n && !conf.maximize && !str_eq_c(l->direction, "minimize"))
         return err_set(e, ERR_INVALID, "direction must be minimize or maximize");
+    if (lines_directions(l->directions, &conf, maximize, e) < 0)
+        return -1;
     if (l->n_trials < -1)
         return err_set(e, ERR_INVALID, "n_trials must not be negative");
     if (l->engine.n)
         conf.engine = l->engine.p;
-    if (tune_space_parse(l->space, l->constraints, &space, e) < 0)
+    bool map = json_type(l->space) == JSON_OBJECT;
+    if ((map ? tune_space_from_short_rules : tune_space_parse)(l->space, l->constraints, &space,
+                                                               e) < 0)
         return -1;
     return tune_study_new(space, &conf, &t->study, e);
 }
@@ -159,9 +204,10 @@ static int lines_tell(struct tune_lines *t, const struct tune_line *l, struct er
         return err_set(e, ERR_INVALID, "tell needs the id of the trial");
     if (l->state.n && !failed)
         return err_set(e, ERR_INVALID, "state can only be failed");
-    if (!failed && !l->has_value)
+    if (!failed && !l->n_values)
         return err_set(e, ERR_INVALID, "tell needs the value, or \"state\":\"failed\"");
-    return tune_study_tell(t->study, l->id, failed ? TUNE_FAILED : TUNE_DONE, l->value, e);
+    return tune_study_tell_many(t->study, l->id, failed ? TUNE_FAILED : TUNE_DONE, l->values,
+                                l->n_values, e);
 }
 
 static int lines_ask(struct tune_lines *t, struct buf *out, struct err *e)

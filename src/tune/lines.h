@@ -3,9 +3,11 @@
  *   {"op":"create","seed":1,"direction":"minimize","n_trials":200,"space":[…]}   {"ok":true}
  *   {"op":"ask"}                                     {"id":1,"params":{"lr":0.01}}
  *   {"op":"tell","id":1,"value":0.5}                 {"ok":true}
+ *   {"op":"tell","id":1,"values":[0.5,80]}           {"ok":true}   (create had "directions":[…])
  *   {"op":"record","params":{"lr":0.1}}              {"id":2}
  *   {"op":"close"}                                   (no answer)
  *
+ * The space is a list of parameters or, as in YAML, a map (space_short.c).
  * A line that cannot be served is answered by {"error":"…","code":"…"}; the study goes on.
  */
 #pragma once

@@ -32,7 +32,8 @@ static void check_answer(const struct tune_lines *t, struct str text)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
-    static const char *const engines[] = {"random", "sobol", "grid", "tpe", "gp", "cmaes", NULL};
+    static const char *const engines[] = {"random", "sobol", "grid",  "tpe",
+                                          "gp",     "cmaes", "nsga2", NULL};
     struct tune_lines t = {.engine = engines[n ? data[0] % ARRAY_SIZE(engines) : 0]};
     struct str rest = {(const char *)data + (n > 0), n - (n > 0)};
 

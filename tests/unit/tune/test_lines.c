@@ -37,6 +37,26 @@ static void a_whole_study(void **state UNUSED)
     tune_lines_done(&t);
 }
 
+/* A space as in YAML, and a trial with two values. */
+static void several_objectives(void **state UNUSED)
+{
+    struct tune_lines t = {.engine = "grid"};
+
+    says(&t,
+         "{\"op\":\"create\",\"directions\":[\"minimize\",\"maximize\"],"
+         "\"space\":{\"net\":{\"x\":{\"int\":[1,3]}},\"o\":[\"a\"]}}",
+         "{\"ok\":true}\n");
+    says(&t, "{\"op\":\"ask\"}", "{\"id\":1,\"params\":{\"net.x\":1,\"o\":\"a\"}}\n");
+    says(&t, "{\"op\":\"tell\",\"id\":1,\"value\":0.5}",
+         "{\"error\":\"trial 1 has 1 values, the study 2 objectives\",\"code\":\"invalid\"}\n");
+    says(&t, "{\"op\":\"tell\",\"id\":1,\"values\":[0.5,2]}", "{\"ok\":true}\n");
+    says(&t, "{\"op\":\"ask\"}", "{\"id\":2,\"params\":{\"net.x\":2,\"o\":\"a\"}}\n");
+    says(&t, "{\"op\":\"tell\",\"id\":2,\"values\":[NaN,2]}", "{\"ok\":true}\n");
+    assert_int_equal(tune_study_get(t.study, 2, NULL)->outcome, TUNE_FAILED);
+    assert_int_equal(tune_study_front(t.study, NULL, 0), 1);
+    tune_lines_done(&t);
+}
+
 #define ERROR(text, code) "{\"error\":\"" text "\",\"code\":\"" code "\"}\n"
 static void mistakes_are_answered_and_survived(void **state UNUSED)
 {
@@ -80,6 +100,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_whole_study),
+        cmocka_unit_test(several_objectives),
         cmocka_unit_test(mistakes_are_answered_and_survived),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
