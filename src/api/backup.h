@@ -15,4 +15,4 @@ struct home_backup_conf {
 };
 /* Any thread but the loop's.  Appends one JSON object that describes the new copy (its members are
  * in docs/api/openapi.yaml); warnings become part of it. */
-int home_backup(const struct home_backup_conf *conf, struct buf *out, struct err *e);
+int home_backup(const struct home_backup_conf *given, struct buf *out, struct err *e);

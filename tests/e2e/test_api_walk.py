@@ -182,6 +182,7 @@ def test_walk():
     walk_hooks(ask)
     walk_groups(ask, about["node"]["name"])
     walk_gpu_scheduler(ask)
+    ask("GET", "/v1/backup", want=200)
     ask("POST", "/v1/backup", {"path": os.path.join(home.dir, "copy.db")}, want=200)
     ask("POST", "/v1/backup", {"path": "relative.db"}, want=400)
     ask("POST", "/v1/backup", {"path": os.path.join(home.dir, "copy.db")}, want=409)

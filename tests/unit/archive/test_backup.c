@@ -217,6 +217,16 @@ TEST(a_manifest_is_checked)
         assert_non_null(strstr(e.text, rows[i].says));
         backup_list_done(&l);
     }
+    static const char *const beside[] = {"{\"../x\":\"a\"}", "{\"a/b\":\"a\"}", "{\"\":\"a\"}",
+                                         "{\"a\":1}", "{\"a\":\"\"}"};
+    for (size_t i = 0; i < ARRAY_SIZE(beside); i++) {
+        AUTO_FREE char *text =
+            xasprintf("{\"format\":\"berth-backup\",\"version\":1,\"beside\":%s}", beside[i]);
+        struct backup_list l = {0};
+        assert_int_equal(backup_list_parse(&l, str_of(text), "m", &e), -1);
+        assert_non_null(strstr(e.text, "beside"));
+        backup_list_done(&l);
+    }
     struct backup_list l = {0};
     assert_int_equal(
         backup_list_parse(&l, STR("{\"format\":\"berth-backup\",\"version\":2}"), "m", &e), -1);
