@@ -48,16 +48,13 @@ static int same_command(struct cli *c, const struct json *body, const struct jso
                         struct err *e)
 {
     AUTO(json) struct json *page = NULL, *spec = NULL;
-    AUTO(buf) struct buf path = {0};
     const struct json *job = json_get(body, "job");
 
-    resource_path(&path, "studies", text_of(study, "name").p, "/trials?limit=1");
-    if (cli_get(c, path.p, &page, e) < 0)
+    if (resource_get(c, "studies", text_of(study, "name").p, "/trials?limit=1", &page, e) < 0)
         return -1;
     int64_t number = int_of(json_at(json_get(page, "items"), 0), "job");
-    AUTO_FREE char *spec_path = xasprintf("/v1/jobs/%lld/spec", (long long)number);
     struct err gone = {0};
-    if (!number || cli_get(c, spec_path, &spec, &gone) < 0)
+    if (!number || cli_getf(c, &spec, &gone, "/v1/jobs/%lld/spec", (long long)number) < 0)
         return 0; /* nothing ran yet, or the job was removed */
     if (json_equal(json_get(job, "command"), json_get(spec, "command")))
         return 0;
@@ -76,7 +73,6 @@ static int search_go_on(struct cli *c, const struct json *body, const struct jso
 {
     static const char *const limits[] = {"trials", "parallel"};
     AUTO(json) struct json *change = json_new_object();
-    AUTO(buf) struct buf path = {0};
 
     for (size_t i = 0; i < ARRAY_SIZE(limits); i++)
         if (json_get(body, limits[i]) && int_of(body, limits[i]) != int_of(study, limits[i]))
@@ -85,20 +81,16 @@ static int search_go_on(struct cli *c, const struct json *body, const struct jso
         json_set_take(change, "paused", json_new_bool(false));
     if (!json_len(change))
         return 0;
-    resource_path(&path, "studies", text_of(study, "name").p, "");
-    return cli_call(c, "PATCH", path.p,
-                    (const char *const[]){"Content-Type: application/json", NULL}, change, NULL, e);
+    return search_change_take(c, text_of(study, "name").p, TAKE(change), NULL, e);
 }
 
 /* Found by its name, or new. */
 static int search_begin(struct cli *c, struct json *body, bool quiet, struct err *e)
 {
     AUTO(json) struct json *study = NULL;
-    AUTO(buf) struct buf path = {0};
     const char *name = text_of(body, "name").p;
 
-    resource_path(&path, "studies", name, "");
-    if (cli_get(c, path.p, &study, e) < 0) {
+    if (resource_get(c, "studies", name, "", &study, e) < 0) {
         if (e->code != ERR_NOT_FOUND)
             return -1;
         struct json *job = json_copy(json_get(body, "job"));
@@ -116,18 +108,11 @@ static int search_begin(struct cli *c, struct json *body, bool quiet, struct err
 
 static int search_usage(const char *word)
 {
-    struct err e = {0};
-
-    if (word)
-        err_set(
-            &e, ERR_INVALID,
-            "'%.60s' is neither a file (.yaml, .json) nor one of %s; -- stands before a command",
-            word, SEARCH_VERBS);
-    else
-        err_set(&e, ERR_INVALID,
-                "what is to be searched? berth search FILE.yaml, or berth search --param "
-                "'lr=log:1e-5..1e-1' --minimize loss -- COMMAND");
-    return cli_fail(&e);
+    return word ? cli_refuse("'%.60s' is neither a file (.yaml, .json) nor one of %s; -- stands "
+                             "before a command",
+                             word, SEARCH_VERBS)
+                : cli_refuse("what is to be searched? berth search FILE.yaml, or berth search "
+                             "--param 'lr=log:1e-5..1e-1' --minimize loss -- COMMAND");
 }
 
 static int search_run(struct cli *c, const void *opts, const struct operands *ops)

@@ -53,6 +53,11 @@ void search_frame(struct buf *b, const struct json *study, const struct search_c
 void search_page(struct cli *c, const struct json *study, const struct search_curve *curve);
 
 /* ---- search_stay.c ---- */
+/* PATCH of a study; takes body.  out may be NULL. */
+int search_change_take(struct cli *c, const char *name, struct json *body, struct json **out,
+                       struct err *e);
+/* A body {"paused": …}. */
+struct json *search_paused(bool paused);
 /* Every trial from number `after` + 1 on, page by page; the array is borrowed. */
 int search_trials(struct cli *c, const char *name, int64_t after,
                   void (*page)(void *arg, const struct json *items), void *arg, struct err *e);

@@ -19,6 +19,25 @@ enum {
     EXIT_PAUSED = 130,
 };
 
+int search_change_take(struct cli *c, const char *name, struct json *body, struct json **out,
+                       struct err *e)
+{
+    static const char *const headers[] = {"Content-Type: application/json", NULL};
+    AUTO(json) struct json *own = body;
+    AUTO(buf) struct buf path = {0};
+
+    resource_path(&path, "studies", name, "");
+    return cli_call(c, "PATCH", path.p, headers, own, out, e);
+}
+
+struct json *search_paused(bool paused)
+{
+    struct json *body = json_new_object();
+
+    json_set_take(body, "paused", json_new_bool(paused));
+    return body;
+}
+
 int search_trials(struct cli *c, const char *name, int64_t after,
                   void (*page)(void *arg, const struct json *items), void *arg, struct err *e)
 {
@@ -66,7 +85,7 @@ int search_curve_load(struct cli *c, const struct json *study, struct search_cur
 struct stay {
     struct run_session *s;
     const char *name;
-    bool quiet, paused;
+    bool quiet;
     struct search_curve curve;
     struct progress plain; /* the line now and then, where there is no terminal */
     int64_t start_ms, done_at_start, last_best;
@@ -136,10 +155,7 @@ static void curve_follow(struct stay *y, const struct json *study)
 
 static int stay_look(struct stay *y, struct json **out, struct err *e)
 {
-    AUTO(buf) struct buf path = {0};
-
-    resource_path(&path, "studies", y->name, "");
-    if (cli_get(y->s->c, path.p, out, e) < 0)
+    if (resource_get(y->s->c, "studies", y->name, "", out, e) < 0)
         return -1;
     curve_follow(y, *out);
     if (y->quiet)
@@ -149,19 +165,6 @@ static int stay_look(struct stay *y, struct json **out, struct err *e)
     else
         say_progress(y, *out);
     return 0;
-}
-
-static int stay_pause(struct stay *y, struct json **study, struct err *e)
-{
-    AUTO(json) struct json *body = json_new_object();
-    AUTO(buf) struct buf path = {0};
-
-    json_set_take(body, "paused", json_new_bool(true));
-    resource_path(&path, "studies", y->name, "");
-    json_free(TAKE(*study));
-    y->paused = true;
-    return cli_call(y->s->c, "PATCH", path.p,
-                    (const char *const[]){"Content-Type: application/json", NULL}, body, study, e);
 }
 
 /* Ends when the study is over, when somebody pauses it, or at Ctrl-C.  *study is the last record.
@@ -179,9 +182,11 @@ static int stay_loop(struct stay *y, struct json **study, struct err *e)
         if (!str_eq_c(text_of(*study, "state"), "running"))
             return 0;
         if (poll(&p, 1, nap) > 0 && read(y->s->interrupts[0], &byte, 1) == 1)
-            return stay_pause(y, study, e);
+            break;
         nap = MIN(nap * 2, SEARCH_LOOK_MAX_MS);
     }
+    json_free(TAKE(*study));
+    return search_change_take(y->s->c, y->name, search_paused(true), study, e);
 }
 
 /* ---- the end ---- */
@@ -214,11 +219,9 @@ static void say_end(struct stay *y, const struct json *study)
 static void say_first_failure(struct stay *y)
 {
     AUTO(json) struct json *page = NULL;
-    AUTO(buf) struct buf path = {0};
     struct err e;
 
-    resource_path(&path, "studies", y->name, "/trials?limit=1");
-    if (cli_get(y->s->c, path.p, &page, &e) < 0)
+    if (resource_get(y->s->c, "studies", y->name, "/trials?limit=1", &page, &e) < 0)
         return;
     const struct json *first = json_at(json_get(page, "items"), 0);
     struct str reason = text_of(first, "reason");
@@ -244,13 +247,11 @@ int search_stay(struct run_session *s, const char *name, bool quiet)
 {
     struct stay y = {.s = s, .name = name, .quiet = quiet};
     AUTO(json) struct json *study = NULL;
-    AUTO(buf) struct buf path = {0};
     struct err e = {0};
 
     y.start_ms = clock_mono(&clock_system);
     progress_init(&y.plain, s->c->err, name, quiet);
-    resource_path(&path, "studies", name, "");
-    int rc = cli_get(s->c, path.p, &study, &e);
+    int rc = resource_get(s->c, "studies", name, "", &study, &e);
     if (rc == 0) {
         y.done_at_start = search_done_count(study);
         y.last_best = json_get(study, "best") ? int_of(json_get(study, "best"), "number") : -1;

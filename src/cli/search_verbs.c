@@ -5,26 +5,6 @@
 #include "cli/view.h"
 #include <stdio.h>
 
-static int study_get(struct cli *c, const char *name, struct json **out, struct err *e)
-{
-    AUTO(buf) struct buf path = {0};
-
-    resource_path(&path, "studies", name, "");
-    return cli_get(c, path.p, out, e);
-}
-
-/* Takes body. */
-static int study_patch(struct cli *c, const char *name, struct json *body, struct json **out,
-                       struct err *e)
-{
-    AUTO(json) struct json *own = body;
-    AUTO(buf) struct buf path = {0};
-
-    resource_path(&path, "studies", name, "");
-    return cli_call(c, "PATCH", path.p,
-                    (const char *const[]){"Content-Type: application/json", NULL}, own, out, e);
-}
-
 /* ---- looking ---- */
 
 /* A result as people read it, in a row of a table; nothing for null. */
@@ -89,7 +69,7 @@ static int search_show(struct cli *c, const char *name, struct err *e)
     AUTO(json) struct json *study = NULL;
     struct search_curve curve = {0};
 
-    if (study_get(c, name, &study, e) < 0)
+    if (resource_get(c, "studies", name, "", &study, e) < 0)
         return -1;
     if (cli_json(c)) {
         cli_print_json(study);
@@ -204,7 +184,8 @@ static int search_export(struct cli *c, const char *name, struct err *e)
     struct trial_export x = {.names = names, .rows = rows};
     AUTO(buf) struct buf out = {0};
 
-    if (study_get(c, name, &study, e) < 0 || search_trials(c, name, 0, export_page, &x, e) < 0)
+    if (resource_get(c, "studies", name, "", &study, e) < 0 ||
+        search_trials(c, name, 0, export_page, &x, e) < 0)
         return -1;
     if (cli_json(c)) {
         AUTO(json) struct json *all = json_new_object();
@@ -229,14 +210,12 @@ static int run_again(struct cli *c, const struct json *best, struct err *e)
 {
     AUTO_FREE char *number = xasprintf("%lld", (long long)int_of(best, "job"));
     AUTO(json) struct json *spec = NULL;
-    AUTO(buf) struct buf path = {0};
     struct run_session s;
     struct run_opts o = {0};
 
     if (run_session_open(&s, c, 0, e) < 0)
         return cli_fail(e);
-    resource_path(&path, "jobs", number, "/spec");
-    int rc = cli_get(c, path.p, &spec, e);
+    int rc = resource_get(c, "jobs", number, "/spec", &spec, e);
     if (rc == 0) {
         json_set_take(spec, "params", json_copy(json_get(best, "params")));
         rc = run_one(&s, &o, spec, NULL);
@@ -252,7 +231,7 @@ static int search_best(struct cli *c, const char *name, bool run, struct err *e)
     AUTO(json) struct json *study = NULL;
     AUTO(buf) struct buf b = {0};
 
-    if (study_get(c, name, &study, e) < 0)
+    if (resource_get(c, "studies", name, "", &study, e) < 0)
         return cli_fail(e);
     const struct json *best = json_get(study, "best");
     if (!best)
@@ -287,14 +266,14 @@ static int search_extend(struct cli *c, const struct operands *ops, struct err *
     if (ops->n != 3 || !str_to_i64(str_of(ops->p[2]), &more) || more < 1)
         return err_set(e, ERR_INVALID, "how many trials more? as in: berth search extend %s 100",
                        ops->n > 1 ? ops->p[1] : "NAME");
-    if (study_get(c, ops->p[1], &study, e) < 0)
+    if (resource_get(c, "studies", ops->p[1], "", &study, e) < 0)
         return -1;
     if (!json_get(study, "trials"))
         return err_set(e, ERR_CONFLICT, "%s has no limit of trials, so there is none to raise",
                        ops->p[1]);
     body = json_new_object();
     json_set_int(body, "trials", int_of(study, "trials") + more);
-    if (study_patch(c, ops->p[1], body, &reply, e) < 0)
+    if (search_change_take(c, ops->p[1], body, &reply, e) < 0)
         return -1;
     if (cli_json(c))
         cli_print_json(reply);
@@ -328,10 +307,9 @@ static int cancel_running(struct cli *c, const char *name, struct err *e)
 static int search_stop_one(struct cli *c, const char *name, bool force, struct err *e)
 {
     AUTO(json) struct json *reply = NULL;
-    struct json *body = json_new_object();
 
-    json_set_take(body, "paused", json_new_bool(true));
-    if (study_patch(c, name, body, &reply, e) < 0 || (force && cancel_running(c, name, e) < 0))
+    if (search_change_take(c, name, search_paused(true), &reply, e) < 0 ||
+        (force && cancel_running(c, name, e) < 0))
         return -1;
     if (cli_json(c))
         cli_print_json(reply);
@@ -343,20 +321,19 @@ static int search_stop_one(struct cli *c, const char *name, bool force, struct e
 static int search_resume(struct cli *c, const struct search_opts *o, const char *name,
                          struct err *e)
 {
-    struct json *body = json_new_object();
+    struct json *body = search_paused(false);
     struct run_session s;
 
-    json_set_take(body, "paused", json_new_bool(false));
     if (o->parallel.set)
         json_set_int(body, "parallel", o->parallel.v);
     if (o->detach)
-        return study_patch(c, name, body, NULL, e) < 0 ? cli_fail(e) : 0;
+        return search_change_take(c, name, body, NULL, e) < 0 ? cli_fail(e) : 0;
     if (run_session_open(&s, c, (int32_t)o->parallel.v, e) < 0) {
         json_free(body);
         return cli_fail(e);
     }
-    int rc =
-        study_patch(c, name, body, NULL, e) < 0 ? cli_fail(e) : search_stay(&s, name, o->quiet);
+    int rc = search_change_take(c, name, body, NULL, e) < 0 ? cli_fail(e)
+                                                            : search_stay(&s, name, o->quiet);
     run_session_close(&s);
     return rc;
 }
@@ -413,11 +390,8 @@ int search_verb(struct cli *c, const struct search_opts *o, const struct operand
 
     if (!strcmp(verb, "ls"))
         return search_ls(c, &e) < 0 ? cli_fail(&e) : 0;
-    if (!name) {
-        err_set(&e, ERR_INVALID, "which search? as in: berth search %s NAME (berth search ls)",
-                verb);
-        return cli_fail(&e);
-    }
+    if (!name)
+        return cli_refuse("which search? as in: berth search %s NAME (berth search ls)", verb);
     if (!strcmp(verb, "best"))
         return search_best(c, name, o->run, &e);
     if (!strcmp(verb, "resume"))
