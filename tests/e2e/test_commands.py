@@ -140,6 +140,17 @@ def test_tune():
     assert 0 <= answers[1]["params"]["x"] <= 1 and answers[1]["params"]["k"] in ("a", "b"), answers
 
 
+def test_search():
+    """The jobs report nothing, so each trial fails, and the command says where to look."""
+    p = home().berth("search", "--param", "k=a,b", "--minimize", "loss", "--name", "look", "--", "echo", "{k}", check=False)
+    assert p.returncode == 1 and "no trial has a result" in p.stdout and "berth logs " in p.stderr, p
+    trials = json.loads(berth("search", "trials", "look", "-o", "json"))
+    assert sorted(t["params"]["k"] for t in trials) == ["a", "b"] and {t["state"] for t in trials} == {"failed"}, trials
+    assert sorted(berth("logs", str(t["job"])) for t in trials) == ["a\n", "b\n"]
+    assert "look" in berth("search", "ls")
+    berth("search", "rm", "look")
+
+
 def test_wait():
     number = submit("--", "sh", "-c", "exit 6")
     assert home().berth("wait", number, check=False).returncode != 0
