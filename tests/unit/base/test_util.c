@@ -1,5 +1,4 @@
 /* test_util.c - ownership macros, allocation, assertions that end the process */
-#include "base/ops.h"
 #include "base/util.h"
 #include "unit.h"
 #include <fcntl.h>
@@ -115,30 +114,6 @@ TEST(what_is_made_is_handed_out)
     free(out);
 }
 
-struct two {
-    int (*first)(void), (*second)(void);
-    int other;
-};
-
-static int unit_first(void)
-{
-    return 1;
-}
-
-static int unit_second(void)
-{
-    return 2;
-}
-
-TEST(tables_of_operations)
-{
-    const struct two t = {OPS(unit, first, second), .other = 3}, one = {OPS(unit, second)};
-
-    assert_int_equal(t.first() + t.second() + t.other, 6);
-    assert_int_equal(one.second(), 2);
-    assert_null(one.first);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -148,7 +123,6 @@ int main(void)
         cmocka_unit_test(auto_fd_closes),
         cmocka_unit_test(broken_promises_abort),
         cmocka_unit_test(what_is_made_is_handed_out),
-        cmocka_unit_test(tables_of_operations),
     };
     return cmocka_run_group_tests_name("util", tests, NULL, NULL);
 }
