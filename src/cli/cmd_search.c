@@ -34,6 +34,8 @@ static const struct opt search_option_table[] = {
     {"from", 0, OPT_TEXT, "SEARCH", SEARCH(from), "begin with what another search has learned"},
     {"detach", 'd', OPT_FLAG, NULL, SEARCH(detach), "start the search and return"},
     {"run", 0, OPT_FLAG, NULL, SEARCH(run), "of best: run the best trial again, as a new job"},
+    {"svg", 0, OPT_TEXT, "FILE", SEARCH(svg), "of plot and importance: write the picture there",
+     COMPLETE_FILE},
     {"force", 0, OPT_FLAG, NULL, SEARCH(force), "of stop and rm: cancel the trials that run"},
     {"quiet", 'q', OPT_FLAG, NULL, SEARCH(quiet), "print no progress, only set the exit status"},
 };
@@ -153,7 +155,8 @@ static int search_run(struct cli *c, const void *opts, const struct operands *op
 const struct command cmd_search = {
     USAGE(SECTION_RUN, "search",
           "[OPTION…] --param K=RANGE… -- COMMAND…\n[OPTION…] FILE.yaml [-- COMMAND…]\nls\n"
-          "show|best|trials|export NAME\nresume|stop|rm NAME\nextend NAME N\nenqueue NAME K=V…"),
+          "show|best|trials|export|importance NAME\nplot NAME [PICTURE [X Y]]\nresume|stop|rm "
+          "NAME\nextend NAME N\nenqueue NAME K=V…"),
     .summary = "search good hyper-parameters of a program",
     .description =
         "Runs the command many times with parameters that Berth proposes, and learns from the "
@@ -182,6 +185,9 @@ const struct command cmd_search = {
         {"berth search extend train 100", "100 trials more"},
         {"berth search enqueue train lr=0.01 layers=2 opt=sgd", "try this point next"},
         {"berth search export train > trials.csv", "all trials, a column for each parameter"},
+        {"berth search importance train", "which parameters matter, and which only together"},
+        {"berth search plot train contour lr layers --svg lr.svg",
+         "a picture; others are history, parallel, importance, slice and pareto"},
         {"berth search stop train", "start no more trials; berth search resume train continues"}),
     OPERANDS("action", 0, SIZE_MAX, COMPLETE_CHOICES),
     .choices = SEARCH_VERBS,

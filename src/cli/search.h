@@ -9,7 +9,7 @@
 struct search_opts {
     struct job_opts job;
     struct opt_num parallel, trials, seed;
-    const char *minimize, *maximize, *take, *engine, *stop, *from;
+    const char *minimize, *maximize, *take, *engine, *stop, *from, *svg;
     struct opt_list constraints;
     bool quiet, detach, run, force;
 };
@@ -67,8 +67,13 @@ int search_curve_load(struct cli *c, const struct json *study, struct search_cur
 /* Until the study is over, with the live view; Ctrl-C pauses it.  The exit status. */
 int search_stay(struct run_session *s, const char *name, bool quiet);
 
+/* ---- search_plot.c ---- */
+/* berth search importance NAME, berth search plot NAME [PICTURE [X Y]]; ops->n is 2 or more. */
+int search_plot(struct cli *c, const struct search_opts *o, const struct operands *ops,
+                struct err *e);
+
 /* ---- search_verbs.c ---- */
 /* berth search VERB …; ops->p[0] is the verb. */
 int search_verb(struct cli *c, const struct search_opts *o, const struct operands *ops);
-#define SEARCH_VERBS "ls|show|best|trials|export|extend|resume|stop|enqueue|rm"
+#define SEARCH_VERBS "ls|show|best|trials|export|importance|plot|extend|resume|stop|enqueue|rm"
 bool search_is_verb(const char *word);

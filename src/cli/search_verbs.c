@@ -1,4 +1,5 @@
-/* search_verbs.c - berth search ls|show|best|trials|export|extend|resume|stop|enqueue|rm */
+/* search_verbs.c - berth search
+ * ls|show|best|trials|export|importance|plot|extend|resume|stop|enqueue|rm */
 #include "base/util.h"
 #include "cli/commands.h"
 #include "cli/search.h"
@@ -402,6 +403,8 @@ int search_verb(struct cli *c, const struct search_opts *o, const struct operand
         rc = search_list_trials(c, name, &e);
     else if (!strcmp(verb, "export"))
         rc = search_export(c, name, &e);
+    else if (!strcmp(verb, "importance") || !strcmp(verb, "plot"))
+        rc = search_plot(c, o, ops, &e);
     else if (!strcmp(verb, "extend"))
         rc = search_extend(c, ops, &e);
     else if (!strcmp(verb, "enqueue"))

@@ -156,6 +156,16 @@ def test_words():
         assert "min loss" in home.say("search", "ls")
         page = home.say("search", "show", "s")
         assert "search s  finished" in page and "minimize loss" in page and 'x: {"uniform":[0,1]}' in page, page
+        # What matters, and pictures as characters and as files.
+        shares = json.loads(home.say("search", "importance", "s", "-o", "json"))
+        assert shares["trials"] == 3 and {p["name"] for p in shares["params"]} == {"x", "y"}, shares
+        assert "best so far" in home.say("search", "plot", "s")
+        svg = os.path.join(home.dir, "contour.svg")
+        home.berth("search", "plot", "s", "contour", "x", "y", "--svg", svg)
+        with open(svg) as f:
+            assert f.read().startswith("<svg ")
+        p = home.berth("search", "plot", "s", "pie", check=False)
+        assert p.returncode != 0 and "history|parallel" in p.stderr, p.stderr
         # The best trial again, as a job of its own: its parameters and no effect on the study.
         best = json.loads(home.say("search", "best", "s", "-o", "json"))
         home.berth("search", "best", "s", "--run")
