@@ -270,7 +270,7 @@ int tune_study_tell_many(struct tune_study *s, int64_t id, enum tune_outcome out
                          const double *values, size_t n, struct err *e)
 {
     bool ok = outcome == TUNE_DONE;
-    size_t trial;
+    size_t trial = 0;
 
     if (ok && n != tune_study_objectives(s))
         return err_set(e, ERR_INVALID, "trial %lld has %zu values, the study %zu objectives",
