@@ -169,6 +169,27 @@ void jw_step(struct buf *b, const char *key, int64_t step); /* null when there i
 /* The member "value" of a point: its text, or its number. */
 void jw_value(struct buf *b, bool is_text, struct str text, double number);
 
+/* ---- definition.c: jobs that schedules and studies submit ---- */
+struct submit;
+/* Reads the job of a definition (`whose`: "a schedule") as POST /v1/jobs would.  Any thread.  *out
+ * goes to submit_free or to the core. */
+int definition_read_job(const struct json *job, const char *whose, const struct caller *who,
+                        const struct vault *vault, struct submit **out, struct err *e);
+/* The secrets of def.job are sealed. */
+int definition_seal_job(struct json *def, const struct vault *vault, struct err *e);
+/* Makes a submission for the controller: `read` fills x or err on a worker thread, `take` hands it
+ * over on the loop thread, exactly once. */
+struct definition_job {
+    struct api *a;
+    void *of; /* a struct firing or trial_launch */
+    void (*read)(struct definition_job *w);
+    void (*take)(void *of, struct submission *s, const struct err *e);
+    struct submit *x; /* NULL once the controller has it */
+    struct err err;
+};
+void definition_submit(struct api *a, void *of, void (*read)(struct definition_job *w),
+                       void (*take)(void *of, struct submission *s, const struct err *e));
+
 /* ---- handlers, in the order of the table ---- */
 /* Each handler is called on the loop thread and owns its call until call_reply, call_fail or
  * call_free. */
@@ -243,13 +264,6 @@ void schedules_put(struct call *c);
 void schedules_remove(struct call *c);
 void schedules_set_paused(struct call *c);
 void schedules_run(struct call *c);
-struct submit;
-/* Reads the job of a definition (`whose`: "a schedule") as POST /v1/jobs would.  Any thread.  *out
- * goes to submit_free or to the core. */
-int definition_read_job(const struct json *job, const char *whose, const struct caller *who,
-                        const struct vault *vault, struct submit **out, struct err *e);
-/* The secrets of def.job are sealed. */
-int definition_seal_job(struct json *def, const struct vault *vault, struct err *e);
 /* studies.c */
 void studies_list(struct call *c);
 void studies_add(struct call *c);

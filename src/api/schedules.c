@@ -116,93 +116,31 @@ static void schedule_answer(void *arg, const struct err *e, const struct acted *
     call_then(arg, e, schedules_get);
 }
 
-/* ---- the job of a definition ---- */
-
-/* A submit_resolve_fn.  The number of a job would mean another job, or none, each time the
- * definition submits. */
-static int definition_no_refs(void *arg, struct str ref, uint64_t *out, struct err *e)
-{
-    (void)ref;
-    (void)out;
-    return err_set(e, ERR_INVALID, "the job of %s cannot wait for another job; remove `after`",
-                   (const char *)arg);
-}
-
-int definition_read_job(const struct json *job, const char *whose, const struct caller *who,
-                        const struct vault *vault, struct submit **out, struct err *e)
-{
-    AUTO(json) struct json *open = json_copy(job);
-
-    if (vault && vault_open_tree(vault, open, e) < 0)
-        return -1;
-    char *text = json_text(open);
-    struct submit *x = submit_new_take(text, strlen(text), who, vault);
-
-    if (submit_prepare(x, false, e) < 0 ||
-        submit_parse(x, definition_no_refs, (void *)(uintptr_t)whose, e) < 0) {
-        submit_free(x);
-        return err_wrap(e, "job");
-    }
-    *out = x;
-    return 0;
-}
-
-int definition_seal_job(struct json *def, const struct vault *vault, struct err *e)
-{
-    struct json *job = json_copy(json_get(def, "job"));
-    int rc = vault_seal_tree(vault, job, e);
-
-    json_set_take(def, "job", job);
-    return rc;
-}
-
 /* ---- a schedule submits ---- */
 
-/* One submission of a schedule.  The worker thread reads `f` and fills `x` and `err`. */
-struct api_firing {
-    struct api *a;
-    struct firing *f;
-    struct submit *x; /* NULL once the controller has it */
-    struct err err;
-};
-
-/* Worker thread.  The job was valid when the schedule was made; a newer daemon may refuse it now,
- * and the schedule then shows the error as its trouble. */
-static void api_fire_work(void *arg)
+/* The job was valid when the schedule was made; a newer daemon may refuse it now, and the schedule
+ * then shows the error as its trouble. */
+static void firing_read(struct definition_job *w)
 {
-    struct api_firing *w = arg;
+    const struct firing *f = w->of;
 
-    if (definition_read_job(json_get(w->f->def, "job"), "a schedule", &w->f->owner,
+    if (definition_read_job(json_get(f->def, "job"), "a schedule", &f->owner,
                             core_vault(w->a->conf.core), &w->x, &w->err) < 0)
         return;
-    if (w->f->key.n)
-        w->x->s.idempotency_key = (struct str){xstrndup(w->f->key.p, w->f->key.n), w->f->key.n};
-    w->x->s.idempotency_print = w->f->print;
+    if (f->key.n)
+        w->x->s.idempotency_key = (struct str){xstrndup(f->key.p, f->key.n), f->key.n};
+    w->x->s.idempotency_print = f->print;
     fault_sleep("BERTH_FAULT_FIRED_MS");
 }
 
-/* Loop thread. core_fired_take is called in every case, exactly once. */
-static void api_fire_done(void *arg)
+static void firing_take(void *of, struct submission *s, const struct err *e)
 {
-    struct api_firing *w = arg;
-
-    request_server_release(w->a->conf.requests);
-    if (!w->err.code && request_server_closing(w->a->conf.requests)) {
-        err_set(&w->err, ERR_UNAVAILABLE, "the daemon is shutting down");
-        submit_free(TAKE(w->x));
-    }
-    core_fired_take(w->f, w->x ? &w->x->s : NULL, &w->err);
-    free(w);
+    core_fired_take(of, s, e);
 }
 
 void api_fire(struct api *a, struct firing *f)
 {
-    struct api_firing *w = xcalloc(1, sizeof(*w));
-
-    w->a = a;
-    w->f = f;
-    request_server_hold(a->conf.requests);
-    work_submit(a->conf.loop, api_fire_work, api_fire_done, w);
+    definition_submit(a, f, firing_read, firing_take);
 }
 
 /* ---- definitions ---- */

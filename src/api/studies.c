@@ -142,13 +142,6 @@ static void study_answer_acted(void *arg, const struct err *e, const struct acte
 
 /* ---- a trial submits ---- */
 
-struct api_trial {
-    struct api *a;
-    struct trial_launch *t;
-    struct submit *x; /* NULL once the controller has it */
-    struct err err;
-};
-
 /* The parameters of the point go over those of the job; a lost run is repeated with the same. */
 static int trial_job(const struct trial_launch *t, struct json **out, struct err *e)
 {
@@ -171,38 +164,23 @@ static int trial_job(const struct trial_launch *t, struct json **out, struct err
     return 0;
 }
 
-static void api_trial_work(void *arg)
+static void trial_read(struct definition_job *w)
 {
-    struct api_trial *w = arg;
+    const struct trial_launch *t = w->of;
     AUTO(json) struct json *job = NULL;
 
-    if (trial_job(w->t, &job, &w->err) == 0)
-        definition_read_job(job, "a study", &w->t->owner, core_vault(w->a->conf.core), &w->x,
-                            &w->err);
+    if (trial_job(t, &job, &w->err) == 0)
+        definition_read_job(job, "a study", &t->owner, core_vault(w->a->conf.core), &w->x, &w->err);
 }
 
-/* Loop thread.  core_trial_take is called in every case, exactly once. */
-static void api_trial_done(void *arg)
+static void trial_take(void *of, struct submission *s, const struct err *e)
 {
-    struct api_trial *w = arg;
-
-    request_server_release(w->a->conf.requests);
-    if (!w->err.code && request_server_closing(w->a->conf.requests)) {
-        err_set(&w->err, ERR_UNAVAILABLE, "the daemon is shutting down");
-        submit_free(TAKE(w->x));
-    }
-    core_trial_take(w->t, w->x ? &w->x->s : NULL, &w->err);
-    free(w);
+    core_trial_take(of, s, e);
 }
 
 void api_trial(struct api *a, struct trial_launch *t)
 {
-    struct api_trial *w = xcalloc(1, sizeof(*w));
-
-    w->a = a;
-    w->t = t;
-    request_server_hold(a->conf.requests);
-    work_submit(a->conf.loop, api_trial_work, api_trial_done, w);
+    definition_submit(a, t, trial_read, trial_take);
 }
 
 /* ---- definitions ---- */

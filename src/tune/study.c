@@ -9,11 +9,9 @@
 
 const char tune_engine_names[] = "auto|gp|tpe|cmaes|nsga2|motpe|random|sobol|grid";
 const char tune_engine_help[] =
-    "auto (gp while it is affordable, then tpe and cmaes; the default), gp (Gaussian process), tpe "
-    "(densities of good and bad trials), cmaes (a distribution of numbers that adapts), nsga2 "
-    "(children of good trials), motpe (tpe for several objectives), random (never the same point "
-    "twice when their number is finite), sobol (scrambled, quasi-random), "
-    "grid (every point exactly once)";
+    "auto (chooses among the others; the default), gp (Gaussian process), tpe (densities of good "
+    "and bad trials), cmaes (adapting distribution), nsga2 and motpe (several objectives), random, "
+    "sobol (quasi-random), grid (every point once)";
 static const struct tune_engine *const engines[] = {&tune_auto,   &tune_gp,    &tune_tpe,
                                                     &tune_cmaes,  &tune_nsga2, &tune_motpe,
                                                     &tune_random, &tune_sobol, &tune_grid};
