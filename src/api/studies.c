@@ -305,11 +305,12 @@ void studies_remove(struct call *c)
     uint64_t seq = study_seq_of_path(c);
     const char *force = call_param(c, "force");
 
-    if (seq)
-        core_study_remove(call_api(c)->conf.core, seq, force && !strcmp(force, "true"),
-                          &c->who.caller, call_acted, c);
-    else
+    if (!seq) {
         call_fail(c, &c->err);
+        return;
+    }
+    core_study_remove(call_api(c)->conf.core, seq, force && !strcmp(force, "true"), &c->who.caller,
+                      call_acted, c);
 }
 
 /* ---- points and results ---- */

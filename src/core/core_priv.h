@@ -201,7 +201,8 @@ struct schedule_table {
 /* The studies (study.c). */
 struct study_table {
     VEC(struct study *) all; /* in the order in which they were made */
-    struct map_u64 jobs;     /* job of a trial that runs → struct study_job */
+    struct map_u64 by_seq;
+    struct map_u64 jobs; /* job of a trial that runs → struct study_job */
     uint64_t next_seq;
     int64_t look_ms; /* monotonic: when a submission is tried again; -1 = none waits */
 };
@@ -421,6 +422,9 @@ void lane_restored(struct core *c); /* jobs are back, none is in the queue yet *
 void lanes_free(struct core *c);
 
 /* schedule.c */
+/* The name of a new schedule or study (`what`), of which the caller has `theirs`. */
+int definition_check_name(const char *what, struct str name, size_t theirs, size_t max,
+                          const struct caller *who, struct err *e);
 void schedule_restore(struct core *c, const struct schedule_row *r);
 void schedules_fire_due(struct core *c);           /* fires what is due */
 int64_t schedules_next_wake(const struct core *c); /* monotonic; -1 = nothing due */

@@ -429,24 +429,31 @@ static void schedule_record(struct core *c, struct schedule *s, const struct cal
                    done, arg);
 }
 
+int definition_check_name(const char *what, struct str name, size_t theirs, size_t max,
+                          const struct caller *who, struct err *e)
+{
+    bool plain = name.n && name.n <= NAME_BYTES_MAX && !memchr(name.p, '/', name.n);
+
+    for (size_t i = 0; plain && i < name.n; i++)
+        plain = (unsigned char)name.p[i] >= ' ' && name.p[i] != 0x7f;
+    if (!plain)
+        return err_set(e, ERR_INVALID,
+                       "name: the name of a %s has 1 to %d bytes on one line, without /", what,
+                       NAME_BYTES_MAX);
+    if (theirs >= max)
+        return err_set(e, ERR_LIMIT, "%s has %zu of these, which is the maximum; remove a %s first",
+                       who->user, max, what);
+    return 0;
+}
+
 static int check_name(const struct core *c, const struct schedule_request *r,
                       const struct caller *who, struct err *e)
 {
     size_t theirs = 0;
-    bool plain = r->name.n && r->name.n <= NAME_BYTES_MAX && !memchr(r->name.p, '/', r->name.n);
 
-    for (size_t i = 0; plain && i < r->name.n; i++)
-        plain = (unsigned char)r->name.p[i] >= ' ' && r->name.p[i] != 0x7f;
-    if (!plain)
-        return err_set(e, ERR_INVALID,
-                       "name: the name of a schedule has 1 to %d bytes on one line, without /",
-                       NAME_BYTES_MAX);
     for (size_t i = 0; i < c->schedules.all.n; i++)
         theirs += c->schedules.all.p[i]->owner.uid == who->uid;
-    if (theirs >= PER_USER_MAX)
-        return err_set(e, ERR_LIMIT, "%s has %d schedules, which is the maximum; remove one first",
-                       who->user, PER_USER_MAX);
-    return 0;
+    return definition_check_name("schedule", r->name, theirs, PER_USER_MAX, who, e);
 }
 
 void core_schedule_add(struct core *c, const struct schedule_request *r, const struct caller *who,

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { NAME_BYTES_MAX = 200, PER_USER_MAX = 10000, PARALLEL_MAX = 10000 };
+enum { PER_USER_MAX = 10000, PARALLEL_MAX = 10000 };
 enum { TRIALS_LIMIT_MAX = 100000000 };
 
 const char *const study_state_names[] = {"running", "paused", "finished"};
@@ -126,6 +126,7 @@ void studies_free(struct core *c)
     for (size_t it = 0; map_u64_next(&c->studies.jobs, &it, &key, &val);)
         free(val);
     map_u64_done(&c->studies.jobs);
+    map_u64_done(&c->studies.by_seq);
 }
 
 size_t core_study_count(const struct core *c)
@@ -140,10 +141,14 @@ const struct study *core_study_at(const struct core *c, size_t at)
 
 struct study *study_by_seq(const struct core *c, uint64_t seq)
 {
-    for (size_t i = 0; i < c->studies.all.n; i++)
-        if (c->studies.all.p[i]->seq == seq)
-            return c->studies.all.p[i];
-    return NULL;
+    return map_u64_get(&c->studies.by_seq, seq);
+}
+
+static void study_list(struct core *c, struct study *s)
+{
+    vec_push(&c->studies.all, s);
+    map_u64_put(&c->studies.by_seq, s->seq, s);
+    c->studies.next_seq = MAX(c->studies.next_seq, s->seq + 1);
 }
 
 const struct study *core_study_find(const struct core *c, struct str name, uint32_t uid)
@@ -265,8 +270,7 @@ void study_restore(struct core *c, const struct study_row *r)
         study_engine_new(s->def, &s->engine, &e) < 0 ||
         study_stop_new(s->def, &s->rules, &s->stop, &e) < 0)
         study_unreadable(s, e.text);
-    vec_push(&c->studies.all, s);
-    c->studies.next_seq = MAX(c->studies.next_seq, s->seq + 1);
+    study_list(c, s);
 }
 
 static double *trial_code(const struct study *s, struct str params, struct err *e)
@@ -389,20 +393,10 @@ static int study_check_name(const struct core *c, struct str name, const struct 
                             struct err *e)
 {
     size_t theirs = 0;
-    bool plain = name.n && name.n <= NAME_BYTES_MAX && !memchr(name.p, '/', name.n);
 
-    for (size_t i = 0; plain && i < name.n; i++)
-        plain = (unsigned char)name.p[i] >= ' ' && name.p[i] != 0x7f;
-    if (!plain)
-        return err_set(e, ERR_INVALID,
-                       "name: the name of a study has 1 to %d bytes on one line, without /",
-                       NAME_BYTES_MAX);
     for (size_t i = 0; i < c->studies.all.n; i++)
         theirs += c->studies.all.p[i]->owner.uid == who->uid;
-    if (theirs >= PER_USER_MAX)
-        return err_set(e, ERR_LIMIT, "%s has %d studies, which is the maximum; remove one first",
-                       who->user, PER_USER_MAX);
-    return 0;
+    return definition_check_name("study", name, theirs, PER_USER_MAX, who, e);
 }
 
 /* Results of another study that fit into the space of this one are its first trials. */
@@ -465,8 +459,8 @@ static struct study *study_new(struct core *c, struct str name, const struct jso
     s->name = xstrndup(name.p, name.n);
     s->owner = *who;
     s->created_ms = core_wall(c);
-    s->seq = c->studies.next_seq++;
-    vec_push(&c->studies.all, s);
+    s->seq = c->studies.next_seq;
+    study_list(c, s);
     return s;
 }
 
@@ -582,6 +576,7 @@ void core_study_remove(struct core *c, uint64_t seq, bool force, const struct ca
             vec_remove(&c->studies.all, i);
             break;
         }
+    map_u64_del(&c->studies.by_seq, seq);
     s->gone = true;
     if (!s->asking)
         study_free(s);
