@@ -11,8 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { PER_USER_MAX = 10000, PARALLEL_MAX = 10000 };
-enum { TRIALS_LIMIT_MAX = 100000000 };
+enum { PER_USER_MAX = 10000 };
 
 const char *const study_state_names[] = {"running", "paused", "finished"};
 const char *const trial_state_names[] = {"running", "done", "failed", "pruned", "waiting"};
@@ -24,79 +23,6 @@ struct study_replay {
     enum trial_state state;
     double value;
 };
-
-/* ---- the definition ---- */
-
-static int whole_number(const struct json *def, const char *key, int64_t low, int64_t high,
-                        int64_t fallback, int64_t *out, struct err *e)
-{
-    const struct json *v = json_get(def, key);
-
-    *out = fallback;
-    if (!v || json_type(v) == JSON_NULL)
-        return 0;
-    if (json_type(v) != JSON_INT || json_int(v) < low || json_int(v) > high)
-        return err_set(e, ERR_INVALID, "%s: must be a whole number from %lld to %lld", key,
-                       (long long)low, (long long)high);
-    *out = json_int(v);
-    return 0;
-}
-
-static int objective_read(const struct json *def, struct study_rules *r, struct err *e)
-{
-    const struct json *o = json_get(def, "objective");
-    struct str low = json_get_str(o, "minimize"), high = json_get_str(o, "maximize");
-
-    if (json_type(o) != JSON_OBJECT || json_len(o) != 1 || !(low.n || high.n))
-        return err_set(e, ERR_INVALID,
-                       "objective: give one metric: {\"minimize\": \"loss\"} or {\"maximize\": "
-                       "\"acc\"}");
-    r->maximize = high.n > 0;
-    r->metric = high.n ? high : low;
-    return 0;
-}
-
-int study_rules_read(const struct json *def, struct study_rules *out, struct err *e)
-{
-    struct study_rules r = {0};
-    struct str take = json_get_str(def, "take");
-    int64_t parallel = 1;
-
-    if (objective_read(def, &r, e) < 0 ||
-        whole_number(def, "trials", 1, TRIALS_LIMIT_MAX, -1, &r.trials, e) < 0 ||
-        whole_number(def, "warm", 0, TRIALS_LIMIT_MAX, 0, &r.warm, e) < 0 ||
-        whole_number(def, "parallel", 1, PARALLEL_MAX, 1, &parallel, e) < 0)
-        return -1;
-    if (take.n && !str_eq_c(take, "last") && !str_eq_c(take, "best"))
-        return err_set(e, ERR_INVALID, "take: must be \"last\" or \"best\", the value that counts");
-    r.take_best = str_eq_c(take, "best");
-    r.parallel = (int32_t)parallel;
-    r.has_job = json_has(def, "job");
-    *out = r;
-    return 0;
-}
-
-int study_engine_new(const struct json *def, struct tune_study **out, struct err *e)
-{
-    struct study_rules r;
-    struct tune_space *space = NULL;
-    struct str engine = json_get_str(def, "engine");
-    char name[40];
-    int64_t seed;
-
-    if (study_rules_read(def, &r, e) < 0 ||
-        whole_number(def, "seed", 0, INT64_C(1) << 53, 0, &seed, e) < 0 ||
-        tune_space_from_short_rules(json_get(def, "space"), json_get(def, "constraints"), &space,
-                                    e) < 0)
-        return -1;
-    snprintf(name, sizeof(name), STR_FMT, STR_ARG(engine));
-    return tune_study_new(space,
-                          &(struct tune_conf){.engine = engine.n ? name : NULL,
-                                              .seed = (uint64_t)seed,
-                                              .maximize = r.maximize,
-                                              .budget = r.trials},
-                          out, e);
-}
 
 /* ---- the list ---- */
 
@@ -430,20 +356,6 @@ static void study_warm(struct core *c, struct study *s, const struct study *from
     json_set_int(s->def, "warm", s->rules.warm);
 }
 
-/* The same, but for what people change later and what the core has added. */
-static bool study_same(const struct study *s, const struct json *def)
-{
-    static const char *const keys[] = {"space",     "constraints", "engine", "seed",
-                                       "objective", "take",        "stop",   "job"};
-
-    for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
-        const struct json *a = json_get(s->def, keys[i]), *b = json_get(def, keys[i]);
-        if ((a || b) && !(a && b && json_equal(a, b)))
-            return false;
-    }
-    return true;
-}
-
 static struct study *study_new(struct core *c, struct str name, const struct json *def,
                                const struct caller *who, struct err *e)
 {
@@ -470,7 +382,7 @@ void core_study_add(struct core *c, struct str name, const struct json *def, uin
     const struct study *old = core_study_find(c, name, who->uid), *other = study_by_seq(c, from);
     struct err e = {0};
 
-    if (old && study_same(old, def)) {
+    if (old && study_def_same(old->def, def)) {
         track_answer(c, done, arg);
         return;
     }

@@ -53,6 +53,10 @@ void study_trial_result(struct study *s, uint64_t number, enum trial_state state
 /* Carries out what waits, then asks for the next trial. */
 void study_go_on(struct core *c, struct study *s);
 
+/* study_def.c */
+/* Do two definitions say the same?  Limits, which people change, and environments do not count. */
+bool study_def_same(const struct json *old, const struct json *def);
+
 /* study_run.c */
 /* Begins to propose: what `call` wants, or one point for a job of the study. */
 void study_propose(struct core *c, struct study *s, struct study_call *call);

@@ -377,7 +377,10 @@ def walk_studies(ask):
     assert warm["counts"]["done"] == 1 and warm["best"]["value"] == 0.5
     assert len(ask("GET", "/v1/studies", want=200)["items"]) == 2
     jobs = {**good, "name": "j", "space": {"x": [1]}, "job": {"command": ["true"], "cwd": "/"}}
+    jobs["job"]["env"] = {"HF_TOKEN": "hidden"}
     ask("POST", "/v1/studies", jobs, want=201)
+    ask("POST", "/v1/studies", jobs, want=200)  # a secret is sealed anew each time
+    ask("POST", "/v1/studies", {**jobs, "job": {**jobs["job"], "command": ["false"]}}, want=409)
     ask("POST", "/v1/studies/j/ask", {}, want=409, route=one + "/ask")
     ask("POST", "/v1/studies", {**good, "name": "bad", "stop": "magic"}, want=400)
     ask("POST", "/v1/studies", {**good, "name": "stop", "stop": {"patient": {"steps": 2}}}, want=201)
