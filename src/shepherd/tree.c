@@ -16,6 +16,7 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 
 struct pids {
     pid_t *p;
@@ -161,10 +162,26 @@ static void descendants_by_scan(pid_t root, const struct leaves *leaves, struct 
     vec_done(&all);
 }
 
+enum { WALKS_MAX = 10 };
+
+/* A process whose parent ends during the walk moves up the tree, past the place where the walk has
+ * been.  So the walk is repeated until it finds the same twice. */
 static void descendants(pid_t root, const struct leaves *leaves, struct pids *out)
 {
-    if (!descendants_by_children(root, leaves, out))
-        descendants_by_scan(root, leaves, out);
+    struct pids before = {0};
+
+    for (int walk = 0; walk < WALKS_MAX; walk++) {
+        vec_clear(out);
+        if (!descendants_by_children(root, leaves, out))
+            descendants_by_scan(root, leaves, out);
+        if (walk && out->n == before.n &&
+            (!out->n || !memcmp(out->p, before.p, out->n * sizeof(*out->p))))
+            break;
+        vec_clear(&before);
+        for (size_t i = 0; i < out->n; i++)
+            vec_push(&before, out->p[i]);
+    }
+    vec_done(&before);
 }
 
 static size_t signal_pids(const struct pids *found, int signo)

@@ -134,9 +134,12 @@ static void test_children_of_who_asks_are_spared(void **state)
 
     (void)state;
     assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
-    pid_t plain = shell("sleep 1000 & echo >&9; exec 9>&-; wait", envp);
-    pid_t asks =
-        shell("trap : TERM; sleep 1000 & echo >&9; exec 9>&-; while :; do wait; done", envp);
+    /* The children say that they are there: a child that is not yet a program of its own would take
+     * the signal with the trap of its shell. */
+    pid_t plain = shell("sh -c 'echo >&9; exec sleep 1000 9>&-' & exec 9>&-; wait", envp);
+    pid_t asks = shell("trap : TERM; sh -c 'echo >&9; exec sleep 1000 9>&-' & exec 9>&-; "
+                       "while :; do wait; done",
+                       envp);
     assert_true(tree_has(getpid(), &asks, 1));
     assert_false(tree_has(getpid(), &plain, 0));
     assert_true(tree_ask(getpid(), &asks, 1));
@@ -154,12 +157,44 @@ static void test_children_of_who_asks_are_spared(void **state)
     assert_int_equal(tree_signal(getpid(), 0), 0);
 }
 
+/* Who asks is found also while its parent ends and it moves up the tree. */
+static void test_who_moves_up_is_found(void **state)
+{
+    (void)state;
+    assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+    for (int round = 0; round < 100; round++) {
+        int told[2];
+        pid_t asks;
+
+        assert_int_equal(pipe(told), 0);
+        pid_t parent = fork();
+        if (parent == 0) {
+            pid_t child = fork();
+            if (child && write(told[1], &child, sizeof(child)) != sizeof(child))
+                _exit(1);
+            for (;;)
+                pause();
+        }
+        assert_int_equal(read(told[0], &asks, sizeof(asks)), sizeof(asks));
+        close(told[0]);
+        close(told[1]);
+        kill(parent, SIGKILL);
+        for (int look = 0; look < 20; look++)
+            assert_true(tree_has(getpid(), &asks, 1));
+        assert_int_equal(waitpid(parent, NULL, 0), parent);
+        assert_true(tree_has(getpid(), &asks, 1));
+        kill(asks, SIGKILL);
+        assert_int_equal(waitpid(asks, NULL, 0), asks);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_stat),
         cmocka_unit_test(test_descendants),
         cmocka_unit_test(test_children_of_who_asks_are_spared),
+        cmocka_unit_test(test_who_moves_up_is_found),
         cmocka_unit_test(test_orphans),
     };
 
