@@ -33,10 +33,32 @@ static const char writer_sql[] = "PRAGMA synchronous=FULL;"
 static const char reader_sql[] = "PRAGMA query_only=ON;"
                                  "PRAGMA cache_size=-1024;";
 
-static int fail_text(struct db *d, struct err *e)
+/* What the last failed call on one of the two files said. */
+static int errno_of_file(struct db *d, int which)
+{
+    sqlite3_file *f = NULL;
+    int sys = 0;
+
+    if (sqlite3_file_control(d->h, "main", which, &f) != SQLITE_OK || !f || !f->pMethods)
+        return 0;
+    f->pMethods->xFileControl(f, SQLITE_FCNTL_LAST_ERRNO, &sys);
+    return sys;
+}
+
+/* SQLite reads errno when it has rolled back, and rolling back may have changed it.  It knows a
+ * full disk by itself, but not a quota, so the files are asked for that one. */
+static int fail_errno(struct db *d)
+{
+    if (sqlite3_extended_errcode(d->h) == SQLITE_IOERR_WRITE &&
+        (errno_of_file(d, SQLITE_FCNTL_JOURNAL_POINTER) == EDQUOT ||
+         errno_of_file(d, SQLITE_FCNTL_FILE_POINTER) == EDQUOT))
+        return EDQUOT;
+    return sqlite3_system_errno(d->h);
+}
+
+static int fail_text(struct db *d, int sys, struct err *e)
 {
     int rc = sqlite3_extended_errcode(d->h);
-    int sys = sqlite3_system_errno(d->h);
     const char *text = sqlite3_errmsg(d->h);
 
     switch (rc & 0xff) {
@@ -79,9 +101,9 @@ static int fail_text(struct db *d, struct err *e)
 
 int db_fail(struct db *d, struct err *e)
 {
-    int sys = sqlite3_system_errno(d->h), kind = sqlite3_errcode(d->h) & 0xff;
+    int sys = fail_errno(d), kind = sqlite3_errcode(d->h) & 0xff;
 
-    fail_text(d, e);
+    fail_text(d, sys, e);
     if (e && (kind == SQLITE_IOERR || kind == SQLITE_CANTOPEN || kind == SQLITE_FULL))
         e->sys = kind == SQLITE_FULL ? ENOSPC : kind == SQLITE_IOERR && !sys ? EIO : sys;
     return -1;

@@ -32,6 +32,12 @@ def find_program(name):
     raise SystemExit(f"{name} is not in {BUILD}; build first")
 
 
+def quota_rules(below, when):
+    """An environment in which programs obey a quota: while the file `when` exists nothing can be written below a directory."""
+    return {"LD_PRELOAD": find_program("libquota.so"), "QUOTA_WHEN": when, "QUOTA_DIR": below,
+            "ASAN_OPTIONS": "verify_asan_link_order=0:detect_leaks=0"}
+
+
 def build_option(name):
     """What an option of the build was set to."""
     with open(os.path.join(BUILD, "meson-info", "intro-buildoptions.json")) as f:

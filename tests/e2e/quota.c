@@ -13,11 +13,23 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Whether the quota is that of this program: its name begins with $QUOTA_PROGRAM. */
+static bool is_meant(void)
+{
+    const char *program = getenv("QUOTA_PROGRAM");
+    char path[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+
+    path[n > 0 ? n : 0] = 0;
+    const char *slash = strrchr(path, '/');
+    return !program || (slash && strncmp(slash + 1, program, strlen(program)) == 0);
+}
+
 static bool used_up(void)
 {
     const char *when = getenv("QUOTA_WHEN");
     int saved = errno;
-    bool yes = when && access(when, F_OK) == 0;
+    bool yes = when && access(when, F_OK) == 0 && is_meant();
 
     errno = saved;
     return yes;
@@ -66,6 +78,16 @@ ssize_t write(int fd, const void *p, size_t n)
 }
 
 /* The headers make one name of two, and programs use either. */
+typedef ssize_t pwrite_fn(int fd, const void *p, size_t n, off_t at);
+#define PWRITE(c_name, name)                                                                       \
+    ssize_t c_name(int fd, const void *p, size_t n, off_t at) __asm__(name);                       \
+    ssize_t c_name(int fd, const void *p, size_t n, off_t at)                                      \
+    {                                                                                              \
+        return refuse_fd(fd) ? -1 : ((pwrite_fn *)dlsym(RTLD_NEXT, name))(fd, p, n, at);           \
+    }
+PWRITE(pwrite_plain, "pwrite")
+PWRITE(pwrite_large, "pwrite64")
+
 typedef int allocate_fn(int fd, int mode, off_t at, off_t n);
 #define ALLOCATE(c_name, name)                                                                     \
     int c_name(int fd, int mode, off_t at, off_t n) __asm__(name);                                 \

@@ -170,8 +170,7 @@ def quota(below):
     h = Home()
     h.when, h.below = os.path.join(h.dir, "used-up"), os.path.join(h.dir, below)
     os.makedirs(h.below, exist_ok=True)
-    h.rules = {"LD_PRELOAD": harness.find_program("libquota.so"), "QUOTA_WHEN": h.when, "QUOTA_DIR": h.below,
-               "ASAN_OPTIONS": "verify_asan_link_order=0:detect_leaks=0"}
+    h.rules = harness.quota_rules(h.below, h.when)
     # The shepherd begins with an empty environment.
     h.env["BERTH_SHEPHERD"] = os.path.join(h.dir, "shepherd.sh")
     with open(h.env["BERTH_SHEPHERD"], "w") as f:
