@@ -232,11 +232,19 @@ void series_stats_add(struct series_stats *s, const struct series_point *p, size
         s->step_max = MAX(s->step_max, p[i].step);
         s->at_min = MIN(s->at_min, p[i].at_ms);
         s->at_max = MAX(s->at_max, p[i].at_ms);
-        /* False for NaN. */
-        if (p[i].value < s->min)
+        if (isnan(p[i].value))
+            continue;
+        if (p[i].value < s->min || !s->counted) {
             s->min = p[i].value;
-        if (p[i].value > s->max)
+            s->low_step = p[i].step;
+        }
+        if (p[i].value > s->max || !s->counted) {
             s->max = p[i].value;
+            s->high_step = p[i].step;
+        }
+        if (!s->counted++)
+            s->first = p[i].value;
+        s->sum += p[i].value;
     }
     s->n += n;
 }

@@ -28,8 +28,11 @@ struct series_stats {
     uint64_t n;
     int64_t step_min, step_max, at_min, at_max;
     double min, max;
+    int64_t low_step, high_step; /* where the value was first min, max */
+    double first, sum;           /* NaNs left out */
+    uint64_t counted;            /* numbers that are no NaN */
 };
-/* A zeroed struct is empty; points may be added in any order. */
+/* A zeroed struct is empty; points may be added in any order, of which `first` is the first. */
 void series_stats_add(struct series_stats *s, const struct series_point *p, size_t n);
 
 /* ---- buckets of equal width over steps or times ---- */

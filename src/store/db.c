@@ -390,6 +390,11 @@ static void column_stats(sqlite3_stmt *st, int i, struct series_stats *s)
     s->at_max = sqlite3_column_int64(st, i + 4);
     s->min = sqlite3_column_double(st, i + 5);
     s->max = sqlite3_column_double(st, i + 6);
+    s->low_step = sqlite3_column_int64(st, i + 7);
+    s->high_step = sqlite3_column_int64(st, i + 8);
+    s->first = sqlite3_column_double(st, i + 9);
+    s->sum = sqlite3_column_double(st, i + 10);
+    s->counted = column_u64(st, i + 11);
 }
 
 /* Reads one value that begins at column i; the result is the number of columns it took. */
@@ -426,7 +431,7 @@ static int column_read(sqlite3_stmt *st, int i, const struct db_column *c)
         break;
     }
     column_stats(st, i, c->to);
-    return 7;
+    return 12;
 }
 
 void db_row_read(sqlite3_stmt *st, const struct db_column *c, size_t n)

@@ -100,7 +100,11 @@ int db_fail(struct db *d, struct err *e);
  * db_row(st, COL(&a), COL(&b), …) reads them in the order of the SELECT into variables, whose types
  * say how; texts are borrowed until the next step.  Three structs take several columns:
  * resources (mcpu, mem_bytes, gpus, slots), gpu_set (gpus, devices) and series_stats (numbers,
- * step_min, step_max, at_min, at_max, min, max). */
+ * step_min, step_max, at_min, at_max, min, max, low_step, high_step, first, sum, counted: that is
+ * SERIES_STATS). */
+#define SERIES_STATS                                                                               \
+    "numbers, step_min, step_max, at_min, at_max, min, max, low_step, high_step, first, sum,"      \
+    " counted"
 struct db_column {
     enum {
         COL_BOOL,

@@ -13,6 +13,7 @@
 #include "model/series.h"
 #include "store/migrate_priv.h"
 #include "store/query_priv.h"
+#include "store/series_priv.h"
 #include "store/store_priv.h"
 #include "store/transfer.h"
 
@@ -304,7 +305,7 @@ static int import_rows(struct importing *x, const struct json *j, struct str lin
         if (db_run_args(&x->db, e, job_parts[i], (const struct db_arg[]){TEXT(line), INT(number)},
                         2) < 0)
             return -1;
-    return 0;
+    return series_recount(&x->db, number, e);
 }
 
 /* An id that lies in a stretch of ids of this home is known here, also when its job was removed. */

@@ -14,8 +14,8 @@
 #include "store/series_priv.h"
 #include <math.h>
 
-static const char find_sql[] = "SELECT seq, n, numbers, step_min, step_max, at_min, at_max, min,"
-                               " max FROM series WHERE job = ?1 AND name = ?2";
+static const char find_sql[] =
+    "SELECT seq, n, " SERIES_STATS " FROM series WHERE job = ?1 AND name = ?2";
 
 int series_open(struct db *d, uint64_t job, struct str name, struct series_row *row, struct err *e)
 {
@@ -112,11 +112,14 @@ static int write_row(struct db *d, const struct series_row *row, uint32_t run,
     return db_run(d, e,
                   "UPDATE series SET n = ?2, numbers = ?3, step_min = ?4, step_max = ?5,"
                   " at_min = ?6, at_max = ?7, min = ?8, max = ?9, run = ?10, step = ?11,"
-                  " at_ms = ?12, value = ?13, text = ?14 WHERE seq = ?1",
+                  " at_ms = ?12, value = ?13, text = ?14, low_step = ?15, high_step = ?16,"
+                  " first = ?17, sum = ?18, counted = ?19 WHERE seq = ?1",
                   INT(row->seq), INT(row->n), INT(s->n), INT(s->step_min), INT(s->step_max),
                   INT(s->at_min), INT(s->at_max), REAL(s->min), REAL(s->max), INT(run),
                   INT(p->step), INT(p->at_ms), number ? REAL(p->value) : NONE,
-                  text.p ? TEXT(text) : NONE);
+                  text.p ? TEXT(text) : NONE, INT(s->low_step), INT(s->high_step),
+                  s->counted ? REAL(s->first) : NONE, isnan(s->sum) ? NONE : REAL(s->sum),
+                  INT(s->counted));
 }
 
 int series_append(struct db *d, struct series_row *row, uint32_t run, const struct series_point *p,
@@ -164,6 +167,76 @@ int series_append_text(struct db *d, struct series_row *row, uint32_t run, int64
     return write_row(d, row, run, &last, text.p ? text : STR(""), e);
 }
 
+/* ---- from schema 17, which did not keep first, mean and the steps of min and max ---- */
+
+/* A file of schema 3 has them since it was brought to schema 4: points go through series_append. */
+static int series_add_columns(struct db *d, struct err *e)
+{
+    int64_t there;
+
+    if (db_int(d, "SELECT count(*) FROM pragma_table_info('series') WHERE name = 'counted'", &there,
+               e) < 0)
+        return -1;
+    return there ? 0
+                 : db_exec(d,
+                           "ALTER TABLE series ADD COLUMN low_step INTEGER NOT NULL DEFAULT 0;"
+                           "ALTER TABLE series ADD COLUMN high_step INTEGER NOT NULL DEFAULT 0;"
+                           "ALTER TABLE series ADD COLUMN first REAL;"
+                           "ALTER TABLE series ADD COLUMN sum REAL;"
+                           "ALTER TABLE series ADD COLUMN counted INTEGER NOT NULL DEFAULT 0;",
+                           e);
+}
+
+/* What the blocks of one series say of all its points. */
+static int series_recount_one(struct db *d, uint64_t seq, struct series_point *room, struct err *e)
+{
+    struct series_stats s = {0};
+    sqlite3_stmt *st =
+        db_query(d, e, "SELECT data FROM block WHERE series = ?1 ORDER BY first", INT(seq));
+    int rc;
+
+    while ((rc = db_step(d, st, e)) == 1) {
+        struct str data = {sqlite3_column_blob(st, 0), (size_t)sqlite3_column_bytes(st, 0)};
+        size_t n = series_count(data);
+        if (n <= SERIES_BLOCK_MAX && series_unpack(data, room, NULL) == 0)
+            series_stats_add(&s, room, n);
+    }
+    if (rc < 0)
+        return -1;
+    return db_run(d, e,
+                  "UPDATE series SET low_step = ?2, high_step = ?3, first = ?4, sum = ?5,"
+                  " counted = ?6 WHERE seq = ?1",
+                  INT(seq), INT(s.low_step), INT(s.high_step), s.counted ? REAL(s.first) : NONE,
+                  isnan(s.sum) ? NONE : REAL(s.sum), INT(s.counted));
+}
+
+int series_recount(struct db *d, uint64_t job, struct err *e)
+{
+    AUTO_FREE struct series_point *room = xcalloc(SERIES_BLOCK_MAX, sizeof(*room));
+    VEC(uint64_t) all = {0};
+    sqlite3_stmt *st =
+        db_query(d, e, "SELECT seq FROM series WHERE ?1 = 0 OR job = ?1 ORDER BY seq", INT(job));
+    int rc;
+
+    while ((rc = db_step(d, st, e)) == 1)
+        vec_push(&all, column_u64(st, 0));
+    for (size_t i = 0; rc == 0 && i < all.n; i++)
+        rc = series_recount_one(d, all.p[i], room, e);
+    vec_done(&all);
+    return rc;
+}
+
+int series_migrate_stats(struct db *d, struct err *e)
+{
+    if (series_add_columns(d, e) < 0 || series_recount(d, 0, e) < 0)
+        return -1;
+    return db_exec(d,
+                   "DROP INDEX series_name;"
+                   "CREATE INDEX series_read ON series(name, job, value, counted, min, max, first,"
+                   " sum);",
+                   e);
+}
+
 /* ---- from schema 3, which had a row per point ---- */
 
 struct moving {
@@ -186,6 +259,9 @@ static int move_points(struct db *d, struct moving *m, struct err *e)
 
 int series_migrate(struct db *d, struct err *e)
 {
+    if (series_add_columns(d, e) < 0)
+        return -1;
+
     struct moving m = {0};
     sqlite3_stmt *st = db_query(d, e,
                                 "SELECT job, name, run, step, at_ms, value FROM report"

@@ -77,8 +77,8 @@ int store_params(struct store *s, uint64_t job, struct json **out, struct err *e
 /* ---- metrics ---- */
 
 #define SERIES_COLUMNS                                                                             \
-    "SELECT name, n, value, text, step, at_ms, run, numbers, step_min, step_max, at_min, at_max,"  \
-    " min, max, seq FROM series WHERE job = ?1"
+    "SELECT name, n, value, text, step, at_ms, run, " SERIES_STATS ", seq FROM series"             \
+    " WHERE job = ?1"
 
 static struct series_view view_series(sqlite3_stmt *st, uint64_t job)
 {
@@ -133,7 +133,7 @@ static int find_series(struct db *d, uint64_t job, struct str name, struct serie
     if (rc < 0)
         return -1;
     *out = view_series(st, job);
-    *out_seq = column_u64(st, 14);
+    *out_seq = column_u64(st, 19);
     return 0;
 }
 

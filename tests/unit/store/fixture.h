@@ -215,6 +215,16 @@ static inline void stage_point(struct fixture *f, uint64_t job, const char *name
     stage_points(f, job, 1, name, &(struct series_point){step, f->now_ms, value}, 1);
 }
 
+static inline void stage_point_text(struct fixture *f, uint64_t job, const char *name,
+                                    const char *text)
+{
+    fixture_stage(f, &(struct change){.kind = CHANGE_TEXT_POINT,
+                                      .text_point = {.key = {job, 1},
+                                                     .name = str_of(name),
+                                                     .step = 4,
+                                                     .text = str_of(text)}});
+}
+
 static inline void stage_mark(struct fixture *f, uint64_t job, char kind, const char *name,
                               int64_t step, const char *text)
 {

@@ -90,15 +90,6 @@ static bool keep_last(void *arg, const struct series_view *v)
     return true;
 }
 
-static void stage_text(struct fixture *f, uint64_t job, const char *name, const char *text)
-{
-    fixture_stage(f, &(struct change){.kind = CHANGE_TEXT_POINT,
-                                      .text_point = {.key = {job, 1},
-                                                     .name = str_of(name),
-                                                     .step = 4,
-                                                     .text = str_of(text)}});
-}
-
 static void test_the_last_value_is_exact(void **state)
 {
     struct fixture *f = *state;
@@ -114,7 +105,7 @@ static void test_the_last_value_is_exact(void **state)
     stage_points(f, 1, 1, "bad", &(struct series_point){1, 1, NAN}, 1);
     stage_points(f, 2, 1, "none", &(struct series_point){1, 1, NAN}, 1);
     stage_points(f, 2, 1, "mood", &(struct series_point){1, 1, 3}, 1);
-    stage_text(f, 2, "mood", "better");
+    stage_point_text(f, 2, "mood", "better");
     sync_ok(f);
     assert_int_equal(store_series(f->store, jobs, 3, keep_last, &b, &e), 0);
     assert_string_equal(b.p, "loss n=3 1.5 at 0 of run 2 in 0.1..3;"
@@ -147,11 +138,11 @@ static void test_texts_keep_their_place(void **state)
     char text[16];
 
     buf_init(&b, 100000);
-    stage_text(f, job, "mood", "first");
+    stage_point_text(f, job, "mood", "first");
     stage_points(f, job, 1, "mood", (struct series_point[]){{0, 0, 1}, {1, 1, 2}}, 2);
-    stage_text(f, job, "mood", "then");
+    stage_point_text(f, job, "mood", "then");
     stage_points(f, job, 1, "mood", &(struct series_point){2, 2, 3}, 1);
-    stage_text(f, job, "mood", "");
+    stage_point_text(f, job, "mood", "");
     sync_ok(f);
     assert_int_equal(store_points(f->store, job, STR("mood"), 0, 0, tell, &b, &e), 0);
     assert_string_equal(b.p, "0=first 1=1 2=2 3=then 4=3 5= ");
@@ -160,7 +151,7 @@ static void test_texts_keep_their_place(void **state)
     assert_string_equal(b.p, "2=2 3=then ");
     for (int i = 0; i < 250; i++) {
         snprintf(text, sizeof(text), "w%d", i);
-        stage_text(f, job, "mood", text);
+        stage_point_text(f, job, "mood", text);
     }
     sync_ok(f);
     assert_int_equal(number(f, "SELECT count(*) FROM word"), 100);
