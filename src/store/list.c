@@ -13,14 +13,9 @@
  */
 #include "base/clock.h"
 #include "base/util.h"
-#include "store/scans_priv.h"
+#include "store/list_priv.h"
 
-static const struct sort {
-    const char *name;
-    const char *key; /* NULL = the number alone; "" = duration */
-    bool text;
-    char code; /* in cursors */
-} sorts[] = {
+static const struct sort sorts[] = {
     {"id", NULL, false, 'i'},
     {"created", NULL, false, 'i'},
     {"name", SQL_NAME, true, 'n'},
@@ -32,87 +27,8 @@ static const struct sort {
     {"exit_code", "ifnull(j.exit_code, -1)", false, 'x'},
 };
 
-enum { KEEP_SQL_BYTES = 8192 }; /* a statement of a longer text is not worth keeping */
-
-struct cursor {
-    bool set;
-    int64_t now_ms; /* of the first page: durations of running jobs must not move between pages */
-    uint64_t seq;
-    int64_t key;
-    char *text; /* of a text key */
-};
-/* One list being made: what was asked, where it continues, and the statement under construction. */
-struct listing {
-    struct db *db;
-    const struct job_query *q;
-    const struct sort *sort;
-    struct cursor at;
-    struct job_scans scans;
-    struct sql sql;
-};
-
-/* ---- cursor: code, direction, now, number, key; hexadecimal, safe in a URL ---- */
-
-static char *cursor_format(const struct listing *l, const struct cursor *c)
-{
-    AUTO(buf) struct buf b = {0};
-
-    buf_init(&b, 1 << 16);
-    buf_addf(&b, "%c%c-%llx-%llx-", l->sort->code, l->q->desc ? 'd' : 'a',
-             (unsigned long long)c->now_ms, (unsigned long long)c->seq);
-    if (!l->sort->text)
-        buf_addf(&b, "%llx", (unsigned long long)c->key);
-    for (const char *p = c->text; p && *p; p++)
-        buf_addf(&b, "%02x", (unsigned char)*p);
-    return buf_take(&b, NULL);
-}
-
-/* Reads a number and moves *p behind it.  strtoull alone would also accept signs and spaces. */
-static bool parse_hex(const char **p, uint64_t *out)
-{
-    char *end;
-
-    if (!**p || !strchr("0123456789abcdef", **p))
-        return false;
-    *out = strtoull(*p, &end, 16);
-    *p = end;
-    return true;
-}
-
-static bool parse_hex_text(const char *p, char **out)
-{
-    size_t n = strlen(p);
-
-    if (n % 2 || strspn(p, "0123456789abcdef") != n)
-        return false;
-    *out = xcalloc(n / 2 + 1, 1);
-    for (size_t i = 0; i < n / 2; i++) {
-        const char pair[] = {p[2 * i], p[2 * i + 1], '\0'};
-        (*out)[i] = (char)strtoul(pair, NULL, 16);
-    }
-    return true;
-}
-
-/* A cursor comes from outside: it may be damaged, or belong to a list in another order. */
-static int cursor_parse(struct listing *l, struct err *e)
-{
-    const char *p = l->q->cursor;
-    uint64_t now, key = 0;
-
-    if (!p)
-        return 0;
-    if (p[0] != l->sort->code || p[1] != (l->q->desc ? 'd' : 'a') || p[2] != '-')
-        return err_set(e, ERR_INVALID,
-                       "the cursor belongs to a list in another order; start again without it");
-    p += 3;
-    if (!parse_hex(&p, &now) || *p++ != '-' || !parse_hex(&p, &l->at.seq) || *p++ != '-' ||
-        (l->sort->text ? !parse_hex_text(p, &l->at.text) : !parse_hex(&p, &key) || *p))
-        return err_set(e, ERR_INVALID, "the cursor is damaged; start again without it");
-    l->at.now_ms = (int64_t)now;
-    l->at.key = (int64_t)key;
-    l->at.set = true;
-    return 0;
-}
+/* By a value that has a name: numbers, then texts, then jobs without a value. */
+static const struct sort by_column = {"", "", false, 'c'};
 
 /* ---- the statement ---- */
 
@@ -122,9 +38,24 @@ static void list_add_sort_key(struct listing *l)
         sql_add(&l->sql, l->sort->key);
         return;
     }
+    if (l->q->by) {
+        sql_named(&l->sql, &l->named);
+        return;
+    }
     sql_add(&l->sql, "ifnull(");
     sql_duration(&l->sql, l->at.now_ms);
     sql_add(&l->sql, ", -1)");
+}
+
+/* The value at which the page before ended; `key` is its expression. */
+static void list_add_key(struct listing *l)
+{
+    if (l->q->by && l->at.type == 'r')
+        sql_real(&l->sql, l->at.real);
+    else if (l->at.text)
+        sql_text(&l->sql, str_of(l->at.text));
+    else
+        sql_int(&l->sql, l->at.key);
 }
 
 /* Behind the last job of the page before. */
@@ -137,20 +68,25 @@ static void add_after(struct listing *l)
     if (!l->sort->key) {
         sql_add(&l->sql, " AND j.seq");
         sql_add(&l->sql, op);
+    } else if (l->q->by && l->at.type == 'n') {
+        sql_add(&l->sql, " AND ");
+        list_add_sort_key(l);
+        sql_add(&l->sql, " IS NULL AND j.seq");
+        sql_add(&l->sql, op);
     } else {
-        sql_add(&l->sql, " AND (");
+        /* A comparison with NULL is NULL: jobs without a value come behind all others. */
+        sql_add(&l->sql, l->q->by ? " AND ifnull((" : " AND (");
         list_add_sort_key(l);
         sql_add(&l->sql, ", j.seq)");
         sql_add(&l->sql, op);
         sql_add(&l->sql, "(");
-        if (l->sort->text)
-            sql_text(&l->sql, str_of(l->at.text));
-        else
-            sql_int(&l->sql, l->at.key);
+        list_add_key(l);
         sql_add(&l->sql, ", ");
+        sql_int(&l->sql, (int64_t)l->at.seq);
+        sql_add(&l->sql, l->q->by ? "), 1)" : ")");
+        return;
     }
     sql_int(&l->sql, (int64_t)l->at.seq);
-    sql_add(&l->sql, l->sort->key ? ")" : "");
 }
 
 /* The jobs of a batch are a stretch of numbers. */
@@ -175,9 +111,8 @@ static int list_add_batch(struct listing *l, struct err *e)
     return 0;
 }
 
-static int add_conditions(struct listing *l, struct err *e)
+int list_add_filter(struct listing *l, struct err *e)
 {
-    add_after(l);
     if (list_add_batch(l, e) < 0)
         return -1;
     if (!l->q->filter)
@@ -186,12 +121,36 @@ static int add_conditions(struct listing *l, struct err *e)
     return sql_filter(&l->sql, l->db, l->q->filter, l->at.now_ms, e);
 }
 
+static int add_conditions(struct listing *l, struct err *e)
+{
+    add_after(l);
+    return list_add_filter(l, e);
+}
+
+/* The combinations of state and party as one condition. */
+void list_add_scans(struct listing *l)
+{
+    if (!l->scans.restricted)
+        return;
+    sql_add(&l->sql, " AND j.state * 4294967296 + j.party IN (");
+    for (size_t i = 0; i < l->scans.all.n; i++) {
+        const struct job_scan *scan = &l->scans.all.p[i];
+        sql_add(&l->sql, i ? ", " : "");
+        sql_int(&l->sql, (int64_t)((uint64_t)scan->state << 32) + (int64_t)scan->party);
+    }
+    sql_add(&l->sql, ")");
+}
+
 static void add_order(struct listing *l, const char *key, const char *seq, size_t limit)
 {
     const char *direction = l->q->desc ? " DESC" : "";
 
     sql_add(&l->sql, " ORDER BY ");
     if (l->sort->key) {
+        if (l->q->by) {
+            sql_add(&l->sql, key);
+            sql_add(&l->sql, " IS NULL, ");
+        }
         sql_add(&l->sql, key);
         sql_add(&l->sql, direction);
         sql_add(&l->sql, ", ");
@@ -219,15 +178,7 @@ static void add_select(struct listing *l, const char *from)
 static int build_walk(struct listing *l, size_t limit, struct err *e)
 {
     add_select(l, " FROM job j NOT INDEXED WHERE 1");
-    if (l->scans.restricted) {
-        sql_add(&l->sql, " AND j.state * 4294967296 + j.party IN (");
-        for (size_t i = 0; i < l->scans.all.n; i++) {
-            const struct job_scan *scan = &l->scans.all.p[i];
-            sql_add(&l->sql, i ? ", " : "");
-            sql_int(&l->sql, (int64_t)((uint64_t)scan->state << 32) + (int64_t)scan->party);
-        }
-        sql_add(&l->sql, ")");
-    }
+    list_add_scans(l);
     if (add_conditions(l, e) < 0)
         return -1;
     add_order(l, "k", "j.seq", limit);
@@ -264,6 +215,29 @@ static int build_scans(struct listing *l, size_t limit, struct err *e)
     return 0;
 }
 
+/* Which readings of the column's name there are. */
+static int list_look_at(struct listing *l, struct store *s, struct err *e)
+{
+    const struct job_column *c = l->q->by;
+
+    if (sql_look_at(l->db, c, &l->named, e) < 0)
+        return -1;
+    if (c->kind == JOB_COLUMN_TAG)
+        return 0;
+    if (c->kind == JOB_COLUMN_METRIC)
+        l->named.submitted = false;
+    else if (param_names_has(s->names, l->db, c->param, &l->named.submitted, e) < 0)
+        return -1;
+    /* To a user who sees only their own jobs, a name that only others use is one of theirs. */
+    if (l->named.measured || l->named.logged || l->named.submitted || l->q->only_uid)
+        return 0;
+    return err_set(
+        e, ERR_INVALID,
+        "cannot sort by '%.60s': no job has a parameter or a metric of that name; fields "
+        "are id, name, state, priority, created, started, ended, duration, exit_code",
+        c->text);
+}
+
 /* listing_close must follow, also after an error. */
 static int listing_open(struct listing *l, struct store *s, const struct job_query *q,
                         struct err *e)
@@ -275,6 +249,8 @@ static int listing_open(struct listing *l, struct store *s, const struct job_que
     for (size_t i = 0; i < ARRAY_SIZE(sorts); i++)
         if (!strcmp(sorts[i].name, name))
             l->sort = &sorts[i];
+    if (q->by)
+        l->sort = &by_column;
     if (!l->sort)
         return err_set(e, ERR_INVALID,
                        "cannot sort by \"%.60s\"; use id, name, state, priority, created, started, "
@@ -284,7 +260,9 @@ static int listing_open(struct listing *l, struct store *s, const struct job_que
     if (cursor_parse(l, e) < 0)
         return -1;
     l->db = pool_borrow(&s->pool, e);
-    return l->db ? scans_find(&l->scans, l->db, q, e) : -1;
+    if (!l->db || (q->by && list_look_at(l, s, e) < 0))
+        return -1;
+    return scans_find(&l->scans, l->db, q, e);
 }
 
 static void listing_close(struct listing *l, struct store *s)
@@ -313,38 +291,76 @@ static sqlite3_stmt *listing_start(struct listing *l, size_t limit, struct err *
 
 /* ---- pages ---- */
 
-/* Asks for one job more than the page has: if it comes, there is another page and a cursor. */
-static int list_page(struct listing *l, job_view_fn fn, void *arg, char **out_cursor, struct err *e)
+/* The key of the row on which the statement stands. */
+static void remember_key(const struct listing *l, sqlite3_stmt *st, struct cursor *c)
 {
-    struct view_reader views = {.db = l->db};
-    struct cursor last = {.now_ms = l->at.now_ms};
-    struct err ie = {0};
+    if (!l->sort->key)
+        return;
+    int type = sqlite3_column_type(st, 1);
+    if (l->q->by) {
+        c->type = type == SQLITE_NULL      ? 'n'
+                  : type == SQLITE_TEXT    ? 't'
+                  : type == SQLITE_INTEGER ? 'i'
+                                           : 'r';
+        c->real = c->type == 'r' ? sqlite3_column_double(st, 1) : 0;
+    }
+    if (l->sort->text || c->type == 't')
+        c->text = xstrdup(column_str(st, 1).p);
+    else
+        c->key = sqlite3_column_int64(st, 1);
+}
+
+int list_put(struct list_page *p, sqlite3_stmt *st, struct err *e)
+{
     struct job_view v;
-    sqlite3_stmt *st = listing_start(l, l->q->limit + 1, &ie);
+
+    if (p->n++ == p->l->q->limit) {
+        p->next = cursor_format(p->l, &p->last);
+        return 0;
+    }
+    p->last.seq = column_u64(st, 0);
+    free(p->last.text);
+    p->last.text = NULL;
+    remember_key(p->l, st, &p->last);
+    int rc = view_read(&p->views, p->last.seq, &v, e);
+    return rc < 0 ? -1 : rc == 1 && !p->fn(p->arg, &v) ? 0 : 1;
+}
+
+/* Asks for one job more than the page has: if it comes, there is another page and a cursor. */
+static int list_put_rest(struct list_page *p, struct err *e)
+{
+    struct listing *l = p->l;
+    struct err ie = {0};
+    sqlite3_stmt *st = listing_start(l, l->q->limit + 1 - p->n, &ie);
     int rc = 0;
-    size_t n = 0;
 
     if (!st) {
         if (ie.code && e)
             *e = ie;
         return ie.code ? -1 : 0;
     }
-    while ((rc = db_step(l->db, st, e)) == 1) {
-        if (n++ == l->q->limit) {
-            *out_cursor = cursor_format(l, &last);
-            break;
-        }
-        last.seq = column_u64(st, 0);
-        last.key = l->sort->key && !l->sort->text ? sqlite3_column_int64(st, 1) : 0;
-        free(last.text);
-        last.text = l->sort->text ? xstrdup(column_str(st, 1).p) : NULL;
-        rc = view_read(&views, last.seq, &v, e);
-        if (rc < 0 || (rc == 1 && !fn(arg, &v)))
-            break;
-    }
-    free(last.text);
-    view_done(&views);
+    while ((rc = db_step(l->db, st, e)) == 1 && (rc = list_put(p, st, e)) == 1)
+        ;
     sqlite3_reset(st);
+    return rc;
+}
+
+/* In the order of a metric those that have it come first, by its index. */
+static int list_page(struct list_page *p, struct err *e)
+{
+    struct listing *l = p->l;
+    int rc = 1;
+
+    if (list_by_metric(l) && l->at.type != 'n') {
+        rc = list_put_measured(p, e);
+        l->at.type = 'n';
+        l->at.seq = l->q->desc ? INT64_MAX : 0;
+        l->at.set = true;
+    }
+    if (rc == 1)
+        rc = list_put_rest(p, e);
+    free(p->last.text);
+    view_done(&p->views);
     return rc < 0 ? -1 : 0;
 }
 
@@ -352,17 +368,18 @@ int store_jobs(struct store *s, const struct job_query *q, job_view_fn fn, void 
                char **out_cursor, struct err *e)
 {
     struct listing l;
-    char *cursor = NULL;
     int rc = listing_open(&l, s, q, e);
+    struct list_page page = {
+        .l = &l, .views = {.db = l.db}, .last = {.now_ms = l.at.now_ms}, .fn = fn, .arg = arg};
 
     if (rc == 0 && (q->limit < 1 || q->limit > 10000))
         rc = err_set(e, ERR_INVALID, "a page has 1 to 10000 jobs, not %zu", q->limit);
     if (rc == 0)
-        rc = list_page(&l, fn, arg, &cursor, e);
+        rc = list_page(&page, e);
     listing_close(&l, s);
     if (rc == 0 && out_cursor)
-        *out_cursor = TAKE(cursor);
-    free(cursor);
+        *out_cursor = TAKE(page.next);
+    free(page.next);
     return rc;
 }
 
@@ -434,6 +451,7 @@ int store_job_counts(struct store *s, const struct job_query *q, uint64_t out[JO
     int rc;
 
     plain.sort = "id";
+    plain.by = NULL;
     plain.cursor = NULL;
     rc = listing_open(&l, s, &plain, e);
     if (rc == 0 && l.scans.all.n) {

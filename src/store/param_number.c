@@ -51,33 +51,88 @@ static const char *skip_value(const char *p, const char *end)
     return p;
 }
 
+/* A walk over the members of an object at the top level; zeroed but for the text at first. */
+struct param_walk {
+    const char *p, *end;
+};
+
+/* The next member; false = there is none.  *escaped is set when its name has an escape, so that a
+ * comparison of bytes could miss it. */
+static bool param_next(struct param_walk *w, struct str *name, struct str *value, bool *escaped)
+{
+    const char *p = w->p ? json_skip_space(w->p, w->end) : w->end;
+
+    if (p >= w->end || *p == '}')
+        return false;
+    p = json_skip_space(p + 1, w->end); /* behind the brace or comma */
+    if (p >= w->end || *p != '"')
+        return false;
+    name->p = p + 1;
+    p = skip_string(p + 1, w->end, escaped);
+    if (!p)
+        return false;
+    name->n = (size_t)(p - 1 - name->p);
+    p = json_skip_space(p, w->end);
+    value->p = json_skip_space(p + 1, w->end); /* behind the colon */
+    w->p = skip_value(value->p, w->end);
+    if (!w->p)
+        return false;
+    *value = str_trim((struct str){value->p, (size_t)(w->p - value->p)});
+    return true;
+}
+
+bool param_keys(struct str params, void (*fn)(void *arg, struct str name), void *arg)
+{
+    struct param_walk w = {params.p, params.p + params.n};
+    struct str name, value;
+    bool escaped = false;
+
+    while (!escaped && param_next(&w, &name, &value, &escaped))
+        fn(arg, name);
+    return !escaped;
+}
+
+/* Names written with escapes are passed over. */
+static bool raw_member(struct str object, struct str name, struct str *out)
+{
+    struct param_walk w = {object.p, object.p + object.n};
+    struct str here;
+    bool escaped = false;
+
+    for (; param_next(&w, &here, out, &escaped); escaped = false)
+        if (!escaped && str_eq(here, name))
+            return true;
+    return false;
+}
+
+int param_raw(struct str params, struct str name, struct str *out)
+{
+    if (raw_member(params, name, out))
+        return 1;
+    for (size_t i = 1; i + 1 < name.n; i++) {
+        struct str top = {name.p, i}, below = {name.p + i + 1, name.n - i - 1}, inner;
+        if (name.p[i] == '.' && raw_member(params, top, &inner) && inner.n && *inner.p == '{' &&
+            param_raw(inner, below, out))
+            return 1;
+    }
+    return 0;
+}
+
 enum found { FOUND_NOTHING, FOUND_VALUE, FOUND_ESCAPES };
 
-/* Finds the value of `key` at the top level; *out is its text.  FOUND_ESCAPES: a key before it has
- * an escape, so a comparison of bytes could miss the one asked for. */
+/* Finds the value of `key` at the top level; *out is its text.  FOUND_ESCAPES: a name before it has
+ * an escape. */
 static enum found param_find_value(struct str text, struct str key, struct str *out)
 {
-    const char *end = text.p + text.n, *p = json_skip_space(text.p, end);
+    struct param_walk w = {text.p, text.p + text.n};
+    struct str name;
+    bool escaped = false;
 
-    while (p && p < end && *p != '}') {
-        p = json_skip_space(p + 1, end); /* behind the brace or comma */
-        if (p >= end || *p != '"')
-            return FOUND_NOTHING;
-        const char *name = p + 1;
-        bool escaped = false;
-        p = skip_string(name, end, &escaped);
-        if (!p)
-            return FOUND_NOTHING;
+    while (param_next(&w, &name, out, &escaped)) {
         if (escaped)
             return FOUND_ESCAPES;
-        struct str here = {name, (size_t)(p - 1 - name)};
-        p = json_skip_space(p, end);
-        const char *value = json_skip_space(p + 1, end); /* behind the colon */
-        p = skip_value(value, end);
-        if (p && str_eq(here, key)) {
-            *out = str_trim((struct str){value, (size_t)(p - value)});
+        if (str_eq(name, key))
             return FOUND_VALUE;
-        }
     }
     return FOUND_NOTHING;
 }

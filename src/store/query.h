@@ -5,6 +5,7 @@
  */
 #pragma once
 #include "model/filter.h"
+#include "model/job_column.h"
 #include "store/store.h"
 
 /* Between the two, what this thread reads of this store is of one committed state: that of the
@@ -60,6 +61,7 @@ struct job_query {
     bool only_uid;       /* restrict to `uid` */
     uint32_t uid;
     const char *sort;
+    const struct job_column *by; /* sort by this instead; jobs without a value come last */
     bool desc;
     size_t limit;       /* 1 … 10000 */
     const char *cursor; /* opaque, from the last page; NULL = first */
@@ -68,6 +70,23 @@ typedef bool (*job_view_fn)(void *arg, const struct job_view *v); /* false = sto
 /* *out_cursor: yours, NULL when this was the last page. */
 int store_jobs(struct store *s, const struct job_query *q, job_view_fn fn, void *arg,
                char **out_cursor, struct err *e);
+/* The value a job has in a column. */
+struct job_value {
+    enum {
+        JOB_VALUE_NOTHING,
+        JOB_VALUE_JSON,
+        JOB_VALUE_NUMBER,
+        JOB_VALUE_INTEGER,
+        JOB_VALUE_WORDS
+    } is;
+    struct str text; /* JSON: of a parameter, as it was written.  WORDS: of a tag or a metric */
+    double number;   /* NUMBER, may be NaN or infinite */
+    int64_t integer; /* INTEGER */
+};
+/* What the job has in each of the columns, in their order; texts are borrowed until fn returns. */
+int store_columns(struct store *s, const struct job_view *v, const struct job_column *columns,
+                  size_t n, void (*fn)(void *arg, size_t i, const struct job_value *v), void *arg,
+                  struct err *e);
 int store_job_seqs(struct store *s, const struct job_query *q, uint64_t **out, size_t *out_n,
                    struct err *e); /* all matches, no limit */
 int store_job(struct store *s, uint64_t seq, job_view_fn fn, void *arg,

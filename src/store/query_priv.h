@@ -19,6 +19,25 @@ int query_functions(struct db *d, struct err *e);
 /* The function param_number of SQL, see param_number.c. */
 void sql_param_number(sqlite3_context *ctx, int n, sqlite3_value **v);
 
+/* The JSON text of a parameter: of that name, else of that path (opt.name).  1 = it is there. */
+int param_raw(struct str params, struct str name, struct str *out);
+/* Calls fn with the names at the top level of an object of parameters; false = one of them is
+ * written with escapes, and was not told. */
+bool param_keys(struct str params, void (*fn)(void *arg, struct str name), void *arg);
+
+/* ---- param_names.c ---- */
+struct param_names *param_names_new(void);
+void param_names_free(struct param_names *n);
+/* Was any job submitted with a parameter of this name, or with one that this path begins with?
+ * Any thread. */
+int param_names_has(struct param_names *n, struct db *d, const char *name, bool *out,
+                    struct err *e);
+
+struct series_view;
+/* track.c: one metric of a job.  1 = it is there, and *out borrows from the statement. */
+int series_find(struct db *d, uint64_t job, const char *name, struct series_view *out,
+                struct err *e);
+
 /* ---- view.c: one job as people see it ---- */
 /* Reads many jobs one after the other; zeroed but for `db` at first. */
 struct view_reader {

@@ -6,9 +6,7 @@
  * parameter, no such metric) makes the term false, and "not" in front of it true.  A tag or metric
  * is its last report.  Numbers compare with numbers only: depth>3 does not match "many".
  *
- * A parameter is what the job logged, else what it was submitted with (its JSON; a name with dots
- * is tried as one key, then as a path), else its metric of that name.  Most names were never logged
- * by any job: that is asked first, and then only the JSON is looked at.
+ * Where a value with a name is found is sql_value.c's business.
  */
 #include "base/util.h"
 #include "store/query_priv.h"
@@ -16,13 +14,14 @@
 #include "store/track.h"
 #include <ctype.h>
 
-/* State while one filter is written; `logged` and `measured` are about the term at hand only. */
+/* State while one filter is written; `named` is about the term at hand only. */
 struct writer_ctx {
     struct sql *q;
     struct db *db;
     int64_t now_ms;
     struct err *e;
-    bool logged, measured; /* some job has a parameter, a metric of the name at hand */
+    struct job_column column;
+    struct named_value named;
 };
 
 static const char *const op_text[] = {
@@ -45,109 +44,6 @@ static struct str lowered(struct sql *q, const char *text)
     for (char *c = p; *c; c++)
         *c = (char)tolower((unsigned char)*c);
     return str_of(p);
-}
-
-/* '$."a.b"', or with `split` '$."a"."b"' */
-static struct str param_path(struct sql *q, const char *key, bool split)
-{
-    AUTO(buf) struct buf b = {0};
-
-    buf_init(&b, 1 << 16);
-    buf_adds(&b, "$.\"");
-    for (const char *c = key; *c; c++) {
-        if (split && *c == '.')
-            buf_adds(&b, "\".\"");
-        else
-            buf_addc(&b, *c);
-    }
-    buf_addc(&b, '"');
-    return (struct str){arena_strndup(&q->scratch, buf_str(&b).p, b.n), b.n};
-}
-
-/* A submitted parameter as SQL.  `function` is json_extract for its value or json_type for its
- * type. */
-static void filter_add_param(struct sql *q, const char *function, const char *key)
-{
-    bool dotted = strchr(key, '.') != NULL;
-
-    if (strchr(key, '"')) { /* SQLite's paths have no way to write it */
-        sql_add(q, "NULL");
-        return;
-    }
-    if (dotted)
-        sql_add(q, "ifnull(");
-    for (int split = 0; split <= dotted; split++) {
-        sql_add(q, split ? ", " : "");
-        sql_add(q, function);
-        sql_add(q, "(j.params, ");
-        sql_text(q, param_path(q, key, split));
-        sql_add(q, ")");
-    }
-    if (dotted)
-        sql_add(q, ")");
-}
-
-static void filter_add_mark(struct sql *q, enum mark_kind kind, const char *value, const char *name)
-{
-    sql_add(q, "(SELECT ");
-    sql_add(q, value);
-    sql_add(q, " FROM mark m WHERE m.job = j.seq AND m.kind = ");
-    sql_int(q, kind);
-    sql_add(q, " AND m.name = ");
-    sql_text(q, str_of(name));
-    sql_add(q, ")");
-}
-
-static void filter_add_metric(struct sql *q, const char *name)
-{
-    sql_add(q, "(SELECT ifnull(r.value, r.text) FROM series r WHERE r.job = j.seq AND r.name = ");
-    sql_text(q, str_of(name));
-    sql_add(q, ")");
-}
-
-static void add_any_param(struct writer_ctx *w, const char *key)
-{
-    if (!w->logged && !w->measured) {
-        filter_add_param(w->q, "json_extract", key);
-        return;
-    }
-    sql_add(w->q, "coalesce(");
-    if (w->logged) {
-        filter_add_mark(w->q, MARK_PARAM, "json_extract(m.text, '$')", key);
-        sql_add(w->q, ", ");
-    }
-    filter_add_param(w->q, "json_extract", key);
-    if (w->measured) {
-        sql_add(w->q, ", ");
-        filter_add_metric(w->q, key);
-    }
-    sql_add(w->q, ")");
-}
-
-/* Does this statement return a row? */
-static int has_row(struct db *d, sqlite3_stmt *st, bool *out, struct err *e)
-{
-    int rc = db_step(d, st, e);
-
-    sqlite3_reset(st);
-    *out = rc == 1;
-    return rc < 0 ? -1 : 0;
-}
-
-/* Asks once per term whether any job has logged the name: if none has, the statement need not look
- * at marks and metrics for each job. */
-static int look_at_name(struct writer_ctx *w, const char *name)
-{
-    struct str n = str_of(name);
-
-    if (has_row(w->db,
-                db_query(w->db, w->e, "SELECT 1 FROM mark WHERE kind = ?1 AND name = ?2 LIMIT 1",
-                         INT(MARK_PARAM), TEXT(n)),
-                &w->logged, w->e) < 0)
-        return -1;
-    return has_row(w->db,
-                   db_query(w->db, w->e, "SELECT 1 FROM series WHERE name = ?1 LIMIT 1", TEXT(n)),
-                   &w->measured, w->e);
 }
 
 /* The value a term looks at. */
@@ -206,13 +102,11 @@ static void add_value(struct writer_ctx *w, const struct filter *f)
         sql_add(q, "j.reason");
         break;
     case FILTER_F_TAG:
-        filter_add_mark(q, MARK_TAG, "m.text", f->key);
+        sql_mark(q, MARK_TAG, "m.text", f->key);
         break;
     case FILTER_F_METRIC:
-        filter_add_metric(q, f->key);
-        break;
     case FILTER_F_PARAM:
-        add_any_param(w, f->key);
+        sql_named(q, &w->named);
         break;
     }
 }
@@ -256,13 +150,13 @@ static void add_equal_any(struct writer_ctx *w, const struct filter *f)
         if (strcmp(f->values[i], "true") && strcmp(f->values[i], "false"))
             continue;
         sql_add(w->q, " OR ");
-        sql_add(w->q, w->logged ? "coalesce(" : "");
-        if (w->logged) {
-            filter_add_mark(w->q, MARK_PARAM, "json_type(m.text)", f->key);
+        sql_add(w->q, w->named.logged ? "coalesce(" : "");
+        if (w->named.logged) {
+            sql_mark(w->q, MARK_PARAM, "json_type(m.text)", f->key);
             sql_add(w->q, ", ");
         }
-        filter_add_param(w->q, "json_type", f->key);
-        sql_add(w->q, w->logged ? ") = " : " = ");
+        sql_param(w->q, "json_type", f->key);
+        sql_add(w->q, w->named.logged ? ") = " : " = ");
         sql_text(w->q, str_of(f->values[i]));
     }
 }
@@ -282,8 +176,8 @@ static void add_any_type(struct writer_ctx *w, const struct filter *f)
         sql_add(w->q, ")");
         return;
     }
-    if (f->numeric && f->field == FILTER_F_PARAM && !strchr(f->key, '.') && !w->logged &&
-        !w->measured) {
+    if (f->numeric && f->field == FILTER_F_PARAM && !strchr(f->key, '.') && !w->named.logged &&
+        !w->named.measured) {
         sql_add(w->q, "param_number(j.params, ");
         sql_text(w->q, str_of(f->key));
         sql_add(w->q, ")");
@@ -330,13 +224,23 @@ static int add_ids(struct writer_ctx *w, const struct filter *f)
     return 0;
 }
 
+static int look_at_key(struct writer_ctx *w, const struct filter *f)
+{
+    if (f->field != FILTER_F_METRIC && f->field != FILTER_F_PARAM)
+        return 0;
+    w->column = (struct job_column){0};
+    job_column_of_name(f->key, f->field == FILTER_F_METRIC ? JOB_COLUMN_METRIC : JOB_COLUMN_EITHER,
+                       &w->q->scratch, &w->column);
+    return sql_look_at(w->db, &w->column, &w->named, w->e);
+}
+
 /* One comparison, without parentheses: the caller wraps it in ifnull. */
 static int add_term(struct writer_ctx *w, const struct filter *f)
 {
-    if (f->field == FILTER_F_PARAM && look_at_name(w, f->key) < 0)
+    if (look_at_key(w, f) < 0)
         return -1;
     if (f->op == FILTER_HAS) {
-        filter_add_mark(w->q, MARK_TAG, "1", f->key);
+        sql_mark(w->q, MARK_TAG, "1", f->key);
     } else if (f->op == FILTER_CONTAINS) {
         add_contains(w, f);
     } else if (f->field == FILTER_F_ID) {
@@ -349,7 +253,7 @@ static int add_term(struct writer_ctx *w, const struct filter *f)
         if (f->field == FILTER_F_METRIC) {
             sql_add(w->q, "typeof(");
             add_value(w, f);
-            sql_add(w->q, ") = 'real' AND ");
+            sql_add(w->q, ") IN ('integer', 'real') AND ");
         }
         add_value(w, f);
         add_comparison(w, f);

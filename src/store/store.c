@@ -4,7 +4,7 @@
  */
 #include "base/fault.h"
 #include "base/util.h"
-#include "store/store_priv.h"
+#include "store/query_priv.h"
 #include "store/track.h"
 #include <sys/stat.h>
 
@@ -34,6 +34,7 @@ int store_open_home(struct store **out, const char *path, struct store_home *hom
     s->gather = batch_new();
     point_init(&s->point, path);
     s->launches = launch_cache_new(&s->point);
+    s->names = param_names_new();
     *out = s;
     return 0;
 }
@@ -47,6 +48,7 @@ void store_close(struct store *s)
     /* Readers are closed before the writer: the last checkpoint cannot empty a log that somebody
      * reads. */
     launch_cache_free(s->launches);
+    param_names_free(s->names);
     point_done(&s->point);
     pool_done(&s->pool);
     writer_stop(&s->writer);

@@ -163,6 +163,7 @@ struct store {
     struct batch *gather; /* of this turn; the loop thread's */
     struct point point;
     struct launch_cache *launches;
+    struct param_names *names;
 };
 /* hooks.c: the ledger's reads */
 int hooks_due(struct db *d, int64_t now_ms, size_t max, delivery_fn fn, void *arg,

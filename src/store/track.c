@@ -118,6 +118,18 @@ int store_series(struct store *s, const uint64_t *jobs, size_t n, series_fn fn, 
     return rc < 0 ? -1 : 0;
 }
 
+int series_find(struct db *d, uint64_t job, const char *name, struct series_view *out,
+                struct err *e)
+{
+    sqlite3_stmt *st =
+        db_query(d, e, SERIES_COLUMNS " AND name = ?2", INT(job), TEXT(str_of(name)));
+    int rc = db_step(d, st, e);
+
+    if (rc == 1)
+        *out = view_series(st, job);
+    return rc;
+}
+
 /* The statement stands on the row: *out borrows from it.  0 = found. */
 static int find_series(struct db *d, uint64_t job, struct str name, struct series_view *out,
                        uint64_t *out_seq, struct err *e)
