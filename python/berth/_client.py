@@ -17,6 +17,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optio
 from . import _http
 
 _started: List["subprocess.Popen[bytes]"] = []  # daemons we started; kept so that they are reaped quietly
+DETAILS = ("runs", "spec", "after", "logged_params", "tags", "metrics", "artifacts")  # of one job, not of lists
 FINAL = ("succeeded", "failed", "cancelled", "lost")
 START_WAIT_S = 10.0  #: how long a daemon we started may take to answer
 PAGE = 1000
@@ -298,9 +299,14 @@ class Client:
         queue: Optional[str] = None,
         batch: Optional[str] = None,
         sort: Optional[str] = None,
+        columns: Union[None, str, Sequence[str]] = None,
         limit: Optional[int] = None,
     ) -> List["Job"]:
-        """Jobs that match, e.g. ``jobs("state:failed and lr<0.1", sort="-created", limit=10)``."""
+        """Jobs that match, e.g. ``jobs("state:failed and lr<0.1", sort="-created", limit=10)``.
+
+        `columns` names parameters and figures of metrics, ``["lr", "acc.max"]``: each job has their
+        values in its dictionary `columns`, None for those it lacks.  `sort` takes such names, too.
+        """
         query: Dict[str, Any] = {
             "filter": filter,
             "project": project,
@@ -309,6 +315,7 @@ class Client:
             "queue": queue,
             "batch": batch,
             "sort": sort,
+            "columns": columns if columns is None or isinstance(columns, str) else ",".join(columns),
         }
         found: List[Job] = []
         cursor: Optional[str] = None
@@ -340,9 +347,10 @@ class Job:
             return self.__dict__["_data"][name]
         except KeyError:
             pass
-        if name.startswith("_") or "created" in self.__dict__.get("_data", {"created": 0}):
+        known = self.__dict__.get("_data", {"created": 0})
+        if name.startswith("_") or ("created" in known and (name not in DETAILS or name in known)):
             raise AttributeError("a job has no %r" % name)
-        self.refresh()  # submit answers with the first few members only
+        self.refresh()  # lists leave the details out, submit answers with the first few members only
         return self.__getattr__(name)
 
     def __repr__(self) -> str:
@@ -353,6 +361,12 @@ class Job:
 
     def __hash__(self) -> int:
         return hash(self.id)
+
+    @property
+    def columns(self) -> Dict[str, Any]:
+        """Values of the columns that Client.jobs was asked for, by their names."""
+        found = self._data.get("columns", {})
+        return {k: float(v) if v in ("nan", "inf", "-inf") else v for k, v in found.items()}
 
     @property
     def data(self) -> Dict[str, Any]:

@@ -100,7 +100,7 @@ static void job_put_training(struct buf *b, struct str recorded)
     jw_end_object(b);
 }
 
-void job_json_open(struct buf *b, const struct job_view *v)
+void job_json_begin(struct buf *b, const struct job_view *v)
 {
     put_what(b, v);
     put_batch(b, v);
@@ -117,6 +117,11 @@ void job_json_open(struct buf *b, const struct job_view *v)
     jw_int(b, "gpus", v->need.gpus);
     jw_bool(b, "cancel_requested", v->cancel_requested);
     job_put_training(b, v->training);
+}
+
+void job_json_open(struct buf *b, const struct job_view *v)
+{
+    job_json_begin(b, v);
     jw_null(b, "gpu");
 }
 

@@ -43,6 +43,8 @@
  * last: see job_live.c. */
 void job_json(struct buf *b, const struct job_view *v);
 void job_json_open(struct buf *b, const struct job_view *v);
+/* All but `gpu` and the closing brace. */
+void job_json_begin(struct buf *b, const struct job_view *v);
 
 /* Members that json_out.h does not know. */
 void jw_mcpu(struct buf *b, const char *key, int64_t mcpu); /* in CPUs: 2, 0.5 */

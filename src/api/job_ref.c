@@ -165,7 +165,7 @@ static int state_mask(const char *text, uint32_t *out, struct err *e)
     return 0;
 }
 
-/* Only listed keys reach the store.  Without a key the newest job comes first. */
+/* A name of a field, else a column.  Without a key the newest job comes first. */
 static int sort_key(struct call *c, const char *text, struct job_query *q, struct err *e)
 {
     static const char *const keys[] = {"id",      "number",  "name",  "state",    "priority",
@@ -187,10 +187,9 @@ static int sort_key(struct call *c, const char *text, struct job_query *q, struc
             q->sort = arena_strdup(&c->mem, key);
             return 0;
         }
-    return err_set(e, ERR_INVALID,
-                   "sort: cannot sort by '%.40s'; use id, name, state, priority, created, started, "
-                   "ended, duration or exit_code, with '-' in front for descending",
-                   key);
+    struct job_column *by = arena_alloc(&c->mem, sizeof(*by));
+    q->by = by;
+    return job_column_parse(str_of(key), &c->mem, by, e) < 0 ? err_wrap(e, "sort") : 0;
 }
 
 /* To a user who is not an admin, a batch that does not exist looks like another user's: empty. */

@@ -15,6 +15,10 @@ static const struct opt own_opts[] = {
      "when a file is resumed, also run its failed jobs again"},
     {"quiet", 'q', OPT_FLAG, NULL, RUN(quiet),
      "print no progress and no table, only set the exit status"},
+    {"maximize", 0, OPT_TEXT, "METRIC", RUN(best.maximize),
+     "of a file: end with the jobs that have the highest value of this metric"},
+    {"minimize", 0, OPT_TEXT, "METRIC", RUN(best.minimize),
+     "of a file: end with the jobs that have the lowest value of this metric"},
 };
 static const struct opt_group own_group = OPT_GROUP("Running", own_opts);
 /* The spec is built before the session is opened, so that a mistake in a file starts nothing. */
@@ -56,6 +60,7 @@ const struct command cmd_run = {
          "one command; berth prints its output and exits with its status"},
         {"berth run -j 4 -- python train.py", "the same, with four slots on this machine"},
         {"berth run sweep.yaml", "every job of a file, with progress and a final table"},
+        {"berth run sweep.yaml --maximize acc", "the same, and the best jobs by a metric"},
         {"berth run sweep.yaml --retry-failed", "resume the file, and run failed jobs again"},
         {"berth run --timeout 1h --retries 2 -- ./flaky.sh", "with a time limit and two retries"}),
     OPERANDS("command", 0, SIZE_MAX, COMPLETE_FILE_OR_CMD),

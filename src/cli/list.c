@@ -61,6 +61,7 @@ static int fetch_page(struct cli *c, const struct list_query *q, int64_t left, c
 
     query_path(c, q, "/v1/jobs", &path);
     query_add(&path, "sort", q->sort);
+    query_add(&path, "columns", q->columns);
     query_add_int(&path, "limit", left < 0 ? PAGE : MIN(left, (int64_t)PAGE));
     query_add(&path, "cursor", cursor);
     return cli_fetch(c, "GET", path.p, NULL, STR(""), out, e);
@@ -152,7 +153,7 @@ int list_overview(struct cli *c, const char *filter, const int64_t limits[3], st
                                            {"succeeded,failed,cancelled,lost", "-ended"}};
 
     for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
-        const struct list_query q = {filter, parts[i][0], parts[i][1], limits[i]};
+        const struct list_query q = {filter, parts[i][0], parts[i][1], limits[i], NULL};
         if (list_jobs(c, &q, rows, NULL, e) < 0)
             return -1;
     }

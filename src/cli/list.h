@@ -12,7 +12,8 @@ bool list_restricted(const struct cli *c, const struct operands *ops);
  */
 struct list_query {
     const char *filter, *state, *sort;
-    int64_t limit; /* < 0 = everything */
+    int64_t limit;       /* < 0 = everything */
+    const char *columns; /* values that each job gets in its member "columns" */
 };
 /* Page by page, up to the limit: `page` gets an array of jobs each time.  *out_more (may be NULL):
  * there is more.  The array is borrowed during the callback. */

@@ -1,5 +1,6 @@
 /* run.h - what the two forms of `berth run` share: one command, and a file of jobs */
 #pragma once
+#include "cli/best.h"
 #include "cli/cli.h"
 #include "cli/embed.h"
 #include "cli/jobspec.h"
@@ -9,6 +10,7 @@ struct run_opts {
     struct job_opts job;
     struct opt_num slots;
     bool again, retry_failed, quiet;
+    struct best_opts best; /* of a batch */
 };
 
 /* A command that brings its own host when the home has none, and takes over when it vanishes. */

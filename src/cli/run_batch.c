@@ -15,6 +15,7 @@
 enum {
     LOOK_MIN_MS = 10,
     LOOK_MAX_MS = 250,
+    BEST_OF_BATCH = 3,
     WHOLE_TABLE = 30, /* up to so many jobs are all listed */
     SLOWEST = 5,
     FAILED_SHOWN = 20,
@@ -110,9 +111,28 @@ static int part(struct cli *c, struct buf *out, const char *title, const char *s
     return rc;
 }
 
+/* The best jobs by the metric that was named. */
+static int best_part(struct cli *c, struct buf *out, const struct best_opts *o, struct err *e)
+{
+    AUTO(json) struct json *rows = NULL;
+    struct chosen_columns cols = {0};
+    int rc = best_jobs(c, o, NULL, BEST_OF_BATCH, &cols, &rows, e);
+
+    if (rc == 0 && json_len(rows)) {
+        colour_addf(out, c->out.colour, COLOUR_BOLD, "\nBest");
+        buf_addc(out, '\n');
+        view_table(out, rows, cols.all.p, cols.all.n, c->out.width, c->out.colour);
+    } else if (rc == 0) {
+        buf_addf(out, "\nno job has reported %s\n", o->maximize ? o->maximize : o->minimize);
+    }
+    columns_done(&cols);
+    return rc;
+}
+
 /* Up to WHOLE_TABLE jobs: every job.  More: the slowest and the failed jobs, which people look for.
  */
-static int table(struct cli *c, const struct json *counts, int64_t elapsed_ms, struct err *e)
+static int table(struct cli *c, const struct best_opts *best, const struct json *counts,
+                 int64_t elapsed_ms, struct err *e)
 {
     AUTO(buf) struct buf out = {0};
     char spent[UNIT_TEXT_MAX];
@@ -125,6 +145,8 @@ static int table(struct cli *c, const struct json *counts, int64_t elapsed_ms, s
         rc = part(c, &out, "Slowest", "succeeded,failed", "-duration", SLOWEST, e);
     if (!whole && rc == 0)
         rc = part(c, &out, "Failed", "failed,lost,cancelled", "id", FAILED_SHOWN, e);
+    if (rc == 0 && (best->maximize || best->minimize))
+        rc = best_part(c, &out, best, e);
     if (rc < 0)
         return -1;
     int64_t total = int_of(counts, "total");
@@ -166,7 +188,7 @@ int run_batch_table(struct run_session *s, const struct run_opts *o, const char 
     bool good = int_of(counts, "succeeded") == int_of(counts, "total");
     if (!o->quiet || cli_json(s->c) || cli_csv(s->c))
         rc = cli_json(s->c) || cli_csv(s->c) ? all_rows(s->c, &e)
-                                             : table(s->c, counts, elapsed_ms, &e);
+                                             : table(s->c, &o->best, counts, elapsed_ms, &e);
     return rc < 0 ? cli_fail(&e) : !good;
 }
 

@@ -30,8 +30,9 @@ static const struct opt list_opts[] = {
     {"limit", 'n', OPT_INT, "N", SHARED(limit), "at most N jobs"},
     {"all", 'a', OPT_FLAG, NULL, SHARED(all), "all jobs that match, without a limit"},
     {"sort", 's', OPT_TEXT, "KEY", SHARED(sort),
-     "order by id, name, state, priority, created, started, ended, duration or exit_code; -KEY "
-     "reverses the order",
+     "order by id, name, state, priority, created, started, ended, duration, exit_code, a "
+     "parameter "
+     "or a metric (lr, acc, acc.max); -KEY reverses the order",
      COMPLETE_CHOICES,
      "id|name|state|priority|created|started|ended|duration|exit_code|-id|-name|-state|-priority|"
      "-created|-started|-ended|-duration|-exit_code"},

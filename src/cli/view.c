@@ -192,6 +192,18 @@ static void number_cell(struct buf *b, const struct json *v)
         buf_addf(b, "%g", json_real(v));
 }
 
+static void value_cell(struct buf *b, const struct json *v)
+{
+    if (!v || json_type(v) == JSON_NULL)
+        return;
+    if (json_type(v) == JSON_INT || json_type(v) == JSON_REAL)
+        number_cell(b, v);
+    else if (json_type(v) == JSON_STR)
+        buf_add(b, json_str(v).p, json_str(v).n);
+    else
+        json_write(b, v, JSON_COMPACT);
+}
+
 static void unit_cell(struct buf *b, enum cell_kind kind, int64_t v)
 {
     char text[UNIT_TEXT_MAX];
@@ -294,6 +306,9 @@ static enum colour cell(struct buf *b, const struct json *row, const struct colu
     case CELL_NUMBER:
         number_cell(b, v);
         return COLOUR_NONE;
+    case CELL_VALUE:
+        value_cell(b, v);
+        return COLOUR_NONE;
     case CELL_EXIT:
         if (waits_again(row))
             return COLOUR_NONE;
@@ -361,10 +376,9 @@ void view_table(struct buf *b, const struct json *rows, const struct column *col
 {
     struct table *t = table_new();
     int64_t now = clock_wall(&clock_system);
-    bool shown[32] = {false};
+    AUTO_FREE bool *shown = xcalloc(n, sizeof(*shown));
     AUTO(buf) struct buf text = {.max = CELL_MAX};
 
-    ASSERT(n <= ARRAY_SIZE(shown));
     for (size_t k = 0; k < n; k++) {
         bool right = cols[k].kind > CELL_LEFT_LAST;
         shown[k] = column_shown(rows, &cols[k], now);
@@ -435,7 +449,7 @@ static void csv_page(struct view_pages *v, const struct json *rows, const struct
                      size_t n)
 {
     struct table *t = table_new();
-    const char *keys[64];
+    AUTO_FREE const char **keys = xcalloc(2 * n + ARRAY_SIZE(job_csv_keys), sizeof(*keys));
     size_t n_keys = 0;
     AUTO(buf) struct buf b = {0};
 

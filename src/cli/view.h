@@ -19,6 +19,7 @@ enum cell_kind {
     /* These and those above are aligned to the left, the others to the right. */
     CELL_LEFT_LAST = CELL_GPU_JOBS,
     CELL_NUMBER,
+    CELL_VALUE,    /* of whatever type: a number, a text, JSON */
     CELL_EXIT,     /* exit code; dim when 0 */
     CELL_RUNTIME,  /* of a job: its duration, or how long it has run */
     CELL_DURATION, /* milliseconds */

@@ -90,6 +90,12 @@ def test_ls():
     assert [str(j["number"]) for j in answer("ls", "--all", "name:listed")] == [number]
 
 
+def test_best():
+    job = berth("submit", "--name", "good", "--", "python3", "-c", "import berth; berth.log(quality=3); berth.log(quality=1)").strip()
+    home().berth("wait", job)
+    assert [(j["name"], j["quality.max"]) for j in answer("best", "--maximize", "quality")] == [("good", 3)]
+
+
 def test_show():
     assert answer("show", done("--", "sh", "-c", "exit 4"))[0]["exit_code"] == 4
 
