@@ -265,11 +265,21 @@ void schedules_remove(struct call *c);
 void schedules_set_paused(struct call *c);
 void schedules_run(struct call *c);
 /* studies.c */
+/* The body of a request: small, or lists of numbers.  Yours; NULL: c->err says why. */
+struct json *study_body(struct call *c);
+/* The study in the path that the caller may see, their own first; 0: c->err says why. */
+uint64_t study_seq_of_path(struct call *c);
 void studies_list(struct call *c);
 void studies_add(struct call *c);
 void studies_get(struct call *c);
 void studies_change(struct call *c);
 void studies_remove(struct call *c);
+
+/* study_trials.c */
+void studies_ask(struct call *c);
+void studies_tell(struct call *c);
+void studies_enqueue(struct call *c);
+void studies_report(struct call *c);
 void studies_trials(struct call *c);
 void studies_ask(struct call *c);
 void studies_tell(struct call *c);

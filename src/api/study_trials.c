@@ -1,0 +1,246 @@
+/* study_trials.c - /v1/studies/{name}/…: points asked, results told, trials listed
+ *
+ * Answered on the loop thread, where the studies are; lists of trials are read from the store on a
+ * worker thread.
+ */
+#include "api/api_priv.h"
+#include "api/job_json.h"
+#include "core/study.h"
+#include "store/study_view.h"
+#include <math.h>
+
+enum { TRIALS_PAGE_MAX = 10000, RESULTS_MAX = 10000 };
+
+/* ---- points and results ---- */
+
+static void study_exchanged(void *arg, const struct err *e, const struct study_answer *r)
+{
+    struct call *c = arg;
+
+    if (e) {
+        call_fail(c, e);
+        return;
+    }
+    jw_object(&c->out, NULL);
+    if (c->route->arg)
+        jw_int(&c->out, "told", (int64_t)r->told);
+    jw_array(&c->out, "trials");
+    for (size_t i = 0; i < r->n; i++) {
+        jw_object(&c->out, NULL);
+        jw_int(&c->out, "number", (int64_t)r->points[i].number);
+        jw_raw(&c->out, "params", str_of(r->points[i].params));
+        jw_end_object(&c->out);
+    }
+    jw_end_array(&c->out);
+    jw_bool(&c->out, "exhausted", r->exhausted);
+    jw_end_object(&c->out);
+    call_reply(c);
+}
+
+void studies_ask(struct call *c)
+{
+    static const char *const keys[] = {"n"};
+    AUTO(json) struct json *body = study_body(c);
+    uint64_t seq = body ? study_seq_of_path(c) : 0;
+    int64_t n = 1;
+
+    if (!seq || body_check_keys(body, keys, ARRAY_SIZE(keys), &c->err) < 0 ||
+        body_int(c, body, "n", 1, RESULTS_MAX, &n) < 0)
+        call_fail(c, &c->err);
+    else
+        core_study_exchange(call_api(c)->conf.core, seq, NULL, 0, (size_t)n, &c->who.caller,
+                            study_exchanged, c);
+}
+
+/* One element of `trials`. */
+static int study_result_read(struct call *c, const struct json *v, struct study_result *out)
+{
+    static const char *const keys[] = {"number", "value", "failed", "pruned", "reason"};
+    const struct json *value = json_get(v, "value");
+    int64_t number = 0;
+    struct str reason;
+
+    if (json_type(v) != JSON_OBJECT)
+        return body_wrong_type(c, "trials[]", v, "an object");
+    if (body_check_keys(v, keys, ARRAY_SIZE(keys), &c->err) < 0 ||
+        body_int(c, v, "number", 1, INT32_MAX, &number) < 0 ||
+        body_text(c, v, "reason", &reason) < 0)
+        return -1;
+    bool failed = json_bool(json_get(v, "failed")), pruned = json_bool(json_get(v, "pruned"));
+    bool is_number = json_type(value) == JSON_INT || json_type(value) == JSON_REAL;
+    bool is_nan = json_type(value) == JSON_STR; /* "nan", "inf": JSON has no such numbers */
+    if (!number)
+        return err_set(&c->err, ERR_INVALID, "number: is missing; name the trial that was asked");
+    if (!failed && !is_number && !is_nan)
+        return err_set(&c->err, ERR_INVALID,
+                       "value: trial %lld needs a number, or \"failed\": true", (long long)number);
+    *out = (struct study_result){.number = (uint64_t)number,
+                                 .state = failed   ? TRIAL_FAILED
+                                          : pruned ? TRIAL_PRUNED
+                                                   : TRIAL_DONE,
+                                 .value = is_number ? json_real(value) : NAN,
+                                 .reason = reason};
+    return 0;
+}
+
+/* POST …/tell: results, and points for those who ask in the same request. */
+void studies_tell(struct call *c)
+{
+    static const char *const keys[] = {"trials", "ask"};
+    AUTO(json) struct json *body = study_body(c);
+    const struct json *list = json_get(body, "trials");
+    uint64_t seq = body ? study_seq_of_path(c) : 0;
+    VEC(struct study_result) results = {0};
+    int64_t ask = 0;
+    bool ok = seq && body_check_keys(body, keys, ARRAY_SIZE(keys), &c->err) == 0 &&
+              body_int(c, body, "ask", 0, RESULTS_MAX, &ask) == 0;
+
+    if (ok && (json_type(list) != JSON_ARRAY || json_len(list) > RESULTS_MAX)) {
+        err_set(&c->err, ERR_INVALID, "trials: give a list of at most %d results", RESULTS_MAX);
+        ok = false;
+    }
+    for (size_t i = 0; ok && i < json_len(list); i++) {
+        struct study_result r;
+        ok = study_result_read(c, json_at(list, i), &r) == 0;
+        if (ok)
+            vec_push(&results, r);
+    }
+    if (ok)
+        core_study_exchange(call_api(c)->conf.core, seq, results.p, results.n, (size_t)ask,
+                            &c->who.caller, study_exchanged, c);
+    else
+        call_fail(c, &c->err);
+    vec_done(&results);
+}
+
+static void study_reported(void *arg, const struct err *e, bool stop)
+{
+    struct call *c = arg;
+
+    if (e) {
+        call_fail(c, e);
+        return;
+    }
+    jw_object(&c->out, NULL);
+    jw_bool(&c->out, "stop", stop);
+    jw_end_object(&c->out);
+    call_reply(c);
+}
+
+/* POST …/report: how far a trial is that a client runs. */
+void studies_report(struct call *c)
+{
+    static const char *const keys[] = {"number", "step", "value"};
+    AUTO(json) struct json *body = study_body(c);
+    const struct json *value = json_get(body, "value");
+    uint64_t seq = body ? study_seq_of_path(c) : 0;
+    int64_t number = 0, step = -1;
+    bool is_number = json_type(value) == JSON_INT || json_type(value) == JSON_REAL;
+
+    if (!seq || body_check_keys(body, keys, ARRAY_SIZE(keys), &c->err) < 0 ||
+        body_int(c, body, "number", 1, INT32_MAX, &number) < 0 ||
+        body_int(c, body, "step", 0, INT64_MAX, &step) < 0) {
+        call_fail(c, &c->err);
+        return;
+    }
+    if (step < 0 || (!is_number && json_type(value) != JSON_STR)) {
+        err_set(&c->err, ERR_INVALID,
+                "give number, step and value: {\"number\": 1, \"step\": 4, "
+                "\"value\": 0.3}");
+        call_fail(c, &c->err);
+        return;
+    }
+    core_study_report(call_api(c)->conf.core, seq, (uint64_t)number, step,
+                      is_number ? json_real(value) : NAN, &c->who.caller, study_reported, c);
+}
+
+static void study_enqueued(void *arg, const struct err *e, const struct study_answer *r)
+{
+    struct call *c = arg;
+
+    if (e) {
+        call_fail(c, e);
+        return;
+    }
+    c->status = 201;
+    jw_object(&c->out, NULL);
+    jw_int(&c->out, "number", (int64_t)r->points[0].number);
+    jw_end_object(&c->out);
+    call_reply(c);
+}
+
+void studies_enqueue(struct call *c)
+{
+    static const char *const keys[] = {"params"};
+    AUTO(json) struct json *body = study_body(c);
+    uint64_t seq = body ? study_seq_of_path(c) : 0;
+
+    if (!seq || body_check_keys(body, keys, ARRAY_SIZE(keys), &c->err) < 0)
+        call_fail(c, &c->err);
+    else
+        core_study_enqueue(call_api(c)->conf.core, seq, json_get(body, "params"), &c->who.caller,
+                           study_enqueued, c);
+}
+
+/* ---- trials ---- */
+
+struct trials_page {
+    uint64_t study;
+    int64_t after, limit;
+    uint64_t n, last;
+};
+
+static bool trial_json(void *arg, const struct trial_row *r)
+{
+    struct call *c = arg;
+    struct trials_page *p = c->data;
+    struct buf *b = &c->out;
+
+    jw_object(b, NULL);
+    jw_int(b, "number", (int64_t)r->number);
+    jw_text(b, "state", trial_state_names[r->state]);
+    jw_double(b, "value", r->value);
+    jw_int_or_null(b, "job", (int64_t)r->job, r->job != 0);
+    jw_raw(b, "params", r->params);
+    jw_str_or_null(b, "reason", r->reason);
+    jw_end_object(b);
+    p->n++;
+    p->last = r->number;
+    return true;
+}
+
+static int trials_read(struct call *c)
+{
+    struct trials_page *p = c->data;
+
+    jw_object(&c->out, NULL);
+    jw_array(&c->out, "items");
+    if (store_trials(call_api(c)->conf.store, p->study, (uint64_t)p->after, (size_t)p->limit,
+                     trial_json, c, &c->err) < 0)
+        return -1;
+    jw_end_array(&c->out);
+    jw_int_or_null(&c->out, "next", (int64_t)p->last, p->n == (uint64_t)p->limit);
+    jw_end_object(&c->out);
+    return 0;
+}
+
+/* A core_act_fn.  Also when the disk is full: what is recorded can be read. */
+static void trials_recorded(void *arg, const struct err *e, const struct acted *r)
+{
+    (void)e;
+    (void)r;
+    call_work(arg, trials_read, call_reply);
+}
+
+/* The store may lag behind what the study has answered. */
+void studies_trials(struct call *c)
+{
+    struct trials_page *p = c->data = call_alloc(c, sizeof(*p));
+
+    *p = (struct trials_page){.study = study_seq_of_path(c)};
+    if (!p->study || call_param_int(c, "after", 0, 0, INT64_MAX, &p->after, &c->err) < 0 ||
+        call_param_int(c, "limit", 1000, 1, TRIALS_PAGE_MAX, &p->limit, &c->err) < 0)
+        call_fail(c, &c->err);
+    else
+        core_study_recorded(call_api(c)->conf.core, trials_recorded, c);
+}
