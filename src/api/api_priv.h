@@ -280,6 +280,7 @@ void studies_ask(struct call *c);
 void studies_tell(struct call *c);
 void studies_enqueue(struct call *c);
 void studies_report(struct call *c);
+void studies_renew(struct call *c);
 void studies_trials(struct call *c);
 void studies_ask(struct call *c);
 void studies_tell(struct call *c);

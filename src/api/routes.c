@@ -93,6 +93,7 @@ const struct route api_routes[] = {
     {"POST", "/v1/studies/{name}/ask", studies_ask, AUTH_WRITE},
     {"POST", "/v1/studies/{name}/tell", studies_tell, AUTH_WRITE, API_LIST_BODY_MAX, 0, &yes},
     {"POST", "/v1/studies/{name}/report", studies_report, AUTH_WRITE},
+    {"POST", "/v1/studies/{name}/renew", studies_renew, AUTH_WRITE, API_LIST_BODY_MAX},
     {"POST", "/v1/studies/{name}/enqueue", studies_enqueue, AUTH_WRITE},
     {"GET", "/v1/projects", projects_list, AUTH_READ},
     {"GET", "/v1/projects/{name}", project_get, AUTH_READ},

@@ -9,7 +9,7 @@
 #include "store/study_view.h"
 #include <math.h>
 
-enum { TRIALS_PAGE_MAX = 10000, RESULTS_MAX = 10000 };
+enum { TRIALS_PAGE_MAX = 10000, RESULTS_MAX = 10000, LEASE_MAX_S = 604800 };
 
 /* ---- points and results ---- */
 
@@ -29,9 +29,13 @@ static void study_exchanged(void *arg, const struct err *e, const struct study_a
         jw_object(&c->out, NULL);
         jw_int(&c->out, "number", (int64_t)r->points[i].number);
         jw_raw(&c->out, "params", str_of(r->points[i].params));
+        if (r->points[i].hold)
+            jw_int(&c->out, "hold", r->points[i].hold);
         jw_end_object(&c->out);
     }
     jw_end_array(&c->out);
+    if (r->leased)
+        jw_int(&c->out, "leased", (int64_t)r->leased);
     jw_bool(&c->out, "exhausted", r->exhausted);
     jw_end_object(&c->out);
     call_reply(c);
@@ -39,32 +43,35 @@ static void study_exchanged(void *arg, const struct err *e, const struct study_a
 
 void studies_ask(struct call *c)
 {
-    static const char *const keys[] = {"n"};
+    static const char *const keys[] = {"n", "lease"};
     AUTO(json) struct json *body = study_body(c);
     uint64_t seq = body ? study_seq_of_path(c) : 0;
-    int64_t n = 1;
+    int64_t n = 1, lease = 0;
 
     if (!seq || body_check_keys(body, keys, ARRAY_SIZE(keys), &c->err) < 0 ||
-        body_int(c, body, "n", 1, RESULTS_MAX, &n) < 0)
+        body_int(c, body, "n", 1, RESULTS_MAX, &n) < 0 ||
+        body_int(c, body, "lease", 1, LEASE_MAX_S, &lease) < 0) {
         call_fail(c, &c->err);
-    else
-        core_study_exchange(call_api(c)->conf.core, seq, NULL, 0, (size_t)n, &c->who.caller,
-                            study_exchanged, c);
+        return;
+    }
+    core_study_exchange(call_api(c)->conf.core, seq, NULL, 0,
+                        &(struct study_ask){(size_t)n, (int32_t)lease}, &c->who.caller,
+                        study_exchanged, c);
 }
 
 /* One element of `trials`. */
 static int study_result_read(struct call *c, const struct json *v, struct study_result *out)
 {
-    static const char *const keys[] = {"number", "value", "failed", "pruned", "reason"};
+    static const char *const keys[] = {"number", "value", "failed", "pruned", "reason", "hold"};
     const struct json *value = json_get(v, "value");
-    int64_t number = 0;
+    int64_t number = 0, hold = 0;
     struct str reason;
 
     if (json_type(v) != JSON_OBJECT)
         return body_wrong_type(c, "trials[]", v, "an object");
     if (body_check_keys(v, keys, ARRAY_SIZE(keys), &c->err) < 0 ||
         body_int(c, v, "number", 1, INT32_MAX, &number) < 0 ||
-        body_text(c, v, "reason", &reason) < 0)
+        body_int(c, v, "hold", 1, INT32_MAX, &hold) < 0 || body_text(c, v, "reason", &reason) < 0)
         return -1;
     bool failed = json_bool(json_get(v, "failed")), pruned = json_bool(json_get(v, "pruned"));
     bool is_number = json_type(value) == JSON_INT || json_type(value) == JSON_REAL;
@@ -79,21 +86,23 @@ static int study_result_read(struct call *c, const struct json *v, struct study_
                                           : pruned ? TRIAL_PRUNED
                                                    : TRIAL_DONE,
                                  .value = is_number ? json_real(value) : NAN,
-                                 .reason = reason};
+                                 .reason = reason,
+                                 .hold = (uint32_t)hold};
     return 0;
 }
 
 /* POST …/tell: results, and points for those who ask in the same request. */
 void studies_tell(struct call *c)
 {
-    static const char *const keys[] = {"trials", "ask"};
+    static const char *const keys[] = {"trials", "ask", "lease"};
     AUTO(json) struct json *body = study_body(c);
     const struct json *list = json_get(body, "trials");
     uint64_t seq = body ? study_seq_of_path(c) : 0;
     VEC(struct study_result) results = {0};
-    int64_t ask = 0;
+    int64_t ask = 0, lease = 0;
     bool ok = seq && body_check_keys(body, keys, ARRAY_SIZE(keys), &c->err) == 0 &&
-              body_int(c, body, "ask", 0, RESULTS_MAX, &ask) == 0;
+              body_int(c, body, "ask", 0, RESULTS_MAX, &ask) == 0 &&
+              body_int(c, body, "lease", 1, LEASE_MAX_S, &lease) == 0;
 
     if (ok && (json_type(list) != JSON_ARRAY || json_len(list) > RESULTS_MAX)) {
         err_set(&c->err, ERR_INVALID, "trials: give a list of at most %d results", RESULTS_MAX);
@@ -106,39 +115,27 @@ void studies_tell(struct call *c)
             vec_push(&results, r);
     }
     if (ok)
-        core_study_exchange(call_api(c)->conf.core, seq, results.p, results.n, (size_t)ask,
-                            &c->who.caller, study_exchanged, c);
+        core_study_exchange(call_api(c)->conf.core, seq, results.p, results.n,
+                            &(struct study_ask){(size_t)ask, (int32_t)lease}, &c->who.caller,
+                            study_exchanged, c);
     else
         call_fail(c, &c->err);
     vec_done(&results);
 }
 
-static void study_reported(void *arg, const struct err *e, bool stop)
-{
-    struct call *c = arg;
-
-    if (e) {
-        call_fail(c, e);
-        return;
-    }
-    jw_object(&c->out, NULL);
-    jw_bool(&c->out, "stop", stop);
-    jw_end_object(&c->out);
-    call_reply(c);
-}
-
 /* POST …/report: how far a trial is that a client runs. */
 void studies_report(struct call *c)
 {
-    static const char *const keys[] = {"number", "step", "value"};
+    static const char *const keys[] = {"number", "step", "value", "hold"};
     AUTO(json) struct json *body = study_body(c);
     const struct json *value = json_get(body, "value");
     uint64_t seq = body ? study_seq_of_path(c) : 0;
-    int64_t number = 0, step = -1;
-    bool is_number = json_type(value) == JSON_INT || json_type(value) == JSON_REAL;
+    int64_t number = 0, step = -1, hold = 0;
+    bool is_number = json_type(value) == JSON_INT || json_type(value) == JSON_REAL, stop = false;
 
     if (!seq || body_check_keys(body, keys, ARRAY_SIZE(keys), &c->err) < 0 ||
         body_int(c, body, "number", 1, INT32_MAX, &number) < 0 ||
+        body_int(c, body, "hold", 1, INT32_MAX, &hold) < 0 ||
         body_int(c, body, "step", 0, INT64_MAX, &step) < 0) {
         call_fail(c, &c->err);
         return;
@@ -150,8 +147,72 @@ void studies_report(struct call *c)
         call_fail(c, &c->err);
         return;
     }
-    core_study_report(call_api(c)->conf.core, seq, (uint64_t)number, step,
-                      is_number ? json_real(value) : NAN, &c->who.caller, study_reported, c);
+    if (core_study_report(call_api(c)->conf.core, seq,
+                          (struct study_holding){(uint64_t)number, (uint32_t)hold}, step,
+                          is_number ? json_real(value) : NAN, &c->who.caller, &stop, &c->err) < 0) {
+        call_fail(c, &c->err);
+        return;
+    }
+    jw_object(&c->out, NULL);
+    jw_bool(&c->out, "stop", stop);
+    jw_end_object(&c->out);
+    call_reply(c);
+}
+
+static int study_holding_read(struct call *c, const struct json *v, struct study_holding *out)
+{
+    static const char *const keys[] = {"number", "hold"};
+    int64_t number = 0, hold = 0;
+
+    if (json_type(v) != JSON_OBJECT)
+        return body_wrong_type(c, "trials[]", v, "an object");
+    if (body_check_keys(v, keys, ARRAY_SIZE(keys), &c->err) < 0 ||
+        body_int(c, v, "number", 1, INT32_MAX, &number) < 0 ||
+        body_int(c, v, "hold", 1, INT32_MAX, &hold) < 0)
+        return -1;
+    if (!number)
+        return err_set(&c->err, ERR_INVALID, "number: is missing; name the trial that was asked");
+    *out = (struct study_holding){(uint64_t)number, (uint32_t)hold};
+    return 0;
+}
+
+static void study_renewed_json(struct buf *b, const struct study_holding *held, size_t n,
+                               const bool *lost)
+{
+    jw_object(b, NULL);
+    jw_array(b, "lost");
+    for (size_t i = 0; i < n; i++)
+        if (lost[i])
+            jw_int(b, NULL, (int64_t)held[i].number);
+    jw_end_array(b);
+    jw_end_object(b);
+}
+
+/* POST …/renew: the client is alive and still evaluates these trials. */
+void studies_renew(struct call *c)
+{
+    static const char *const keys[] = {"trials"};
+    AUTO(json) struct json *body = study_body(c);
+    const struct json *list = json_get(body, "trials");
+    uint64_t seq = body ? study_seq_of_path(c) : 0;
+    size_t n = json_type(list) == JSON_ARRAY ? json_len(list) : 0;
+    bool ok = seq && body_check_keys(body, keys, ARRAY_SIZE(keys), &c->err) == 0;
+
+    if (ok && (!n || n > RESULTS_MAX)) {
+        err_set(&c->err, ERR_INVALID, "trials: give a list of 1 to %d trials", RESULTS_MAX);
+        ok = false;
+    }
+    AUTO_FREE struct study_holding *held = xcalloc(n + 1, sizeof(*held));
+    AUTO_FREE bool *lost = xcalloc(n + 1, sizeof(*lost));
+    for (size_t i = 0; ok && i < n; i++)
+        ok = study_holding_read(c, json_at(list, i), &held[i]) == 0;
+    if (!ok ||
+        core_study_renew(call_api(c)->conf.core, seq, held, n, &c->who.caller, lost, &c->err) < 0) {
+        call_fail(c, &c->err);
+        return;
+    }
+    study_renewed_json(&c->out, held, n, lost);
+    call_reply(c);
 }
 
 static void study_enqueued(void *arg, const struct err *e, const struct study_answer *r)
@@ -203,6 +264,10 @@ static bool trial_json(void *arg, const struct trial_row *r)
     jw_int_or_null(b, "job", (int64_t)r->job, r->job != 0);
     jw_raw(b, "params", r->params);
     jw_str_or_null(b, "reason", r->reason);
+    if (r->hold)
+        jw_int(b, "hold", r->hold);
+    if (r->lease_s)
+        jw_int(b, "lease", r->lease_s);
     jw_end_object(b);
     p->n++;
     p->last = r->number;

@@ -204,7 +204,7 @@ struct study_table {
     struct map_u64 by_seq;
     struct map_u64 jobs; /* job of a trial that runs → struct study_job */
     uint64_t next_seq;
-    int64_t look_ms; /* monotonic: when a submission is tried again; -1 = none waits */
+    int64_t look_ms; /* monotonic: a submission is tried again, a lease may end; -1 = nothing due */
 };
 
 struct core_trouble {

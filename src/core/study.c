@@ -37,6 +37,7 @@ void study_free(struct study *s)
     tune_stop_free(s->stop);
     json_free(s->def);
     vec_done(&s->calls);
+    vec_done(&s->leases);
     vec_done(&s->trials);
     FREE_EACH(s->name, s->trouble, s->best_params, s);
 }
@@ -155,6 +156,7 @@ void study_trial_result(struct study *s, uint64_t number, enum trial_state state
     t->value = told ? value : NAN;
     s->counts[t->state]++;
     s->ops++;
+    study_lease_end(s, number);
     if (s->stop)
         tune_stop_finished(s->stop, (int64_t)number);
     tune_study_tell(s->engine, (int64_t)number, told ? TUNE_DONE : TUNE_FAILED, value, NULL);
@@ -166,8 +168,13 @@ struct trial_row study_trial_row(const struct study *s, uint64_t number)
 {
     const struct study_trial *t = &s->trials.p[number - 1];
 
-    return (struct trial_row){
-        .study = s->seq, .number = number, .job = t->job, .state = t->state, .value = t->value};
+    return (struct trial_row){.study = s->seq,
+                              .number = number,
+                              .job = t->job,
+                              .state = t->state,
+                              .value = t->value,
+                              .hold = t->hold,
+                              .lease_s = t->lease_s};
 }
 
 /* ---- after a restart ---- */
@@ -219,7 +226,9 @@ void trial_restore(struct core *c, const struct trial_row *r)
 
     if (!s || !s->engine)
         return;
-    vec_push(&s->trials, ((struct study_trial){.job = r->job, .state = r->state}));
+    vec_push(&s->trials,
+             ((struct study_trial){
+                 .job = r->job, .state = r->state, .hold = r->hold, .lease_s = r->lease_s}));
     x.code = trial_code(s, r->params, &e);
     if (!x.code || r->number != s->trials.n) {
         study_unreadable(s, x.code ? "a trial is not recorded" : e.text);
@@ -263,6 +272,8 @@ static void study_replay(struct study *s)
     vec_done(&s->replay);
     for (size_t i = 0; i < s->trials.n; i++) {
         s->trials.p[i].job = was.p[i].job;
+        s->trials.p[i].hold = was.p[i].hold;
+        s->trials.p[i].lease_s = was.p[i].lease_s;
         if (was.p[i].state == TRIAL_PRUNED)
             s->trials.p[i].pruned_at = 0;
     }
@@ -275,6 +286,7 @@ void studies_restored(struct core *c)
         struct study *s = c->studies.all.p[i];
         study_replay(s);
         study_stop_replay(c, s);
+        study_leases_restored(c, s);
         for (uint64_t n = 1; n <= s->trials.n; n++)
             if (s->trials.p[n - 1].state == TRIAL_RUNNING && s->trials.p[n - 1].job)
                 study_job_restored(c, s, n);

@@ -34,6 +34,13 @@ struct study_trial {
     double value; /* while it runs: what it reported last, to `stop` */
     enum trial_state state;
     int64_t pruned_at; /* the step at which it was asked to stop; -1 = it was not */
+    uint32_t hold;     /* how often it was handed out under a lease: who has it names this number */
+    int32_t lease_s;   /* of the client that has it; 0 = none */
+};
+/* A trial whose client must give a sign of life in time. */
+struct study_lease {
+    uint64_t number;
+    int64_t until_ms; /* monotonic */
 };
 /* One study.  Owned by the core and read on the loop thread; callers must not change it or keep the
  * pointer beyond the current callback. */
@@ -55,6 +62,7 @@ struct study {
     char *best_params; /* JSON object; NULL with best 0 */
     uint64_t counts[TRIAL_WAITING + 1];
     VEC(struct study_trial) trials;  /* trial n at n - 1 */
+    VEC(struct study_lease) leases;  /* of trials that clients have */
     struct study_asking *asking;     /* a proposal or a submission under way */
     VEC(struct study_call *) calls;  /* requests that wait for it, the oldest first */
     VEC(struct study_replay) replay; /* what was recorded, until all of it is read */
@@ -106,13 +114,15 @@ void core_study_remove(struct core *c, uint64_t seq, bool force, const struct ca
 
 struct study_point {
     uint64_t number;
-    char *params; /* JSON object */
+    char *params;  /* JSON object */
+    uint32_t hold; /* to be named with the result; 0 = no lease */
 };
 struct study_answer { /* borrowed for the call */
     size_t told;
     const struct study_point *points;
     size_t n;
-    bool exhausted; /* there will be no more */
+    size_t leased;  /* trials of the study that clients have under a lease */
+    bool exhausted; /* there will be no more, also if clients vanish */
 };
 typedef void (*core_study_fn)(void *arg, const struct err *e, const struct study_answer *r);
 struct study_result {
@@ -121,20 +131,34 @@ struct study_result {
         state; /* done, failed or pruned; a value that is not finite counts as failed */
     double value;
     struct str reason;
+    uint32_t hold; /* as the trial was handed out; 0 = not named */
 };
-/* Tells `n` results, all or none, then asks for `want` points.  Answered after the commit.  The
- * results are copied. */
+struct study_ask {
+    size_t want;     /* points */
+    int32_t lease_s; /* a client that gives no sign for so long has vanished; 0 = never */
+};
+/* Tells `n` results, all or none, then asks for points.  Answered after the commit.  The results
+ * are copied. */
 void core_study_exchange(struct core *c, uint64_t seq, const struct study_result *results, size_t n,
-                         size_t want, const struct caller *who, core_study_fn done, void *arg);
+                         const struct study_ask *ask, const struct caller *who, core_study_fn done,
+                         void *arg);
 /* A point chosen by a person is tried next.  The answer has its number. */
 void core_study_enqueue(struct core *c, uint64_t seq, const struct json *params,
                         const struct caller *who, core_study_fn done, void *arg);
 
+/* A trial as a client names it; hold 0 = it does not say which handing out it got. */
+struct study_holding {
+    uint64_t number;
+    uint32_t hold;
+};
+/* A client is alive and evaluates these trials: their leases begin anew.  *out_lost[i] is true of a
+ * trial that is not its own any more.  Nothing is recorded. */
+int core_study_renew(struct core *c, uint64_t seq, const struct study_holding *held, size_t n,
+                     const struct caller *who, bool *out_lost, struct err *e);
 /* A client reports how far its trial is: should it stop?  Nothing is recorded, apart from the
- * answer stop. */
-typedef void (*core_study_report_fn)(void *arg, const struct err *e, bool stop);
-void core_study_report(struct core *c, uint64_t seq, uint64_t number, int64_t step, double value,
-                       const struct caller *who, core_study_report_fn done, void *arg);
+ * answer stop.  The lease of the trial begins anew; a trial that another client has should stop. */
+int core_study_report(struct core *c, uint64_t seq, struct study_holding held, int64_t step,
+                      double value, const struct caller *who, bool *out_stop, struct err *e);
 
 /* `done` comes when all that the core knows of studies is in the store. */
 void core_study_recorded(struct core *c, core_act_fn done, void *arg);

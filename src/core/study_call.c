@@ -31,15 +31,19 @@ void study_call_fail(struct study_call *x, const struct err *e)
 void study_call_durable(void *arg, const struct err *e)
 {
     struct study_call *x = arg;
-    struct study_answer r = {
-        .told = x->results.n, .points = x->points.p, .n = x->points.n, .exhausted = x->want > 0};
+    struct study_answer r = {.told = x->results.n,
+                             .points = x->points.p,
+                             .n = x->points.n,
+                             .leased = x->leased,
+                             .exhausted = x->want > 0 && !x->leased};
 
     x->done(x->arg, e, e ? NULL : &r);
     study_call_free(x);
 }
 
-void study_call_durable_later(struct core *c, struct study_call *x)
+void study_call_durable_later(struct core *c, const struct study *s, struct study_call *x)
 {
+    x->leased = s->leases.n;
     trouble_barrier(c, TROUBLE_NOT_RECORDED, study_call_durable, x);
 }
 
@@ -52,7 +56,13 @@ static int results_check(const struct study *s, const struct study_call *x, stru
         if (n < 1 || n > s->trials.n)
             return err_set(e, ERR_NOT_FOUND, "there is no trial %llu; the last one is %zu",
                            (unsigned long long)n, s->trials.n);
-        if (s->trials.p[n - 1].state != TRIAL_RUNNING)
+        const struct study_trial *t = &s->trials.p[n - 1];
+        if (!study_holds(s, n, x->results.p[i].hold))
+            return err_set(e, ERR_CONFLICT,
+                           "trial %llu was given to another client when its lease had ended; name "
+                           "hold %u if it is yours, otherwise ask for another trial",
+                           (unsigned long long)n, t->hold);
+        if (t->state != TRIAL_RUNNING && (t->state != TRIAL_WAITING || !t->hold))
             return err_set(e, ERR_CONFLICT, "trial %llu is %s: it has a result, or was not asked",
                            (unsigned long long)n, trial_state_names[s->trials.p[n - 1].state]);
         for (size_t k = 0; k < i; k++)
@@ -63,7 +73,7 @@ static int results_check(const struct study *s, const struct study_call *x, stru
     return 0;
 }
 
-static void result_tell(struct core *c, struct study *s, const struct study_result *r)
+void study_result_tell(struct core *c, struct study *s, const struct study_result *r)
 {
     bool nan = r->state == TRIAL_DONE && !isfinite(r->value);
 
@@ -77,7 +87,8 @@ static void result_tell(struct core *c, struct study *s, const struct study_resu
 
 /* ---- points ---- */
 
-/* A trial that a person chose is handed out before the engine is asked. */
+/* A trial that a person chose, or whose client has vanished, is handed out before the engine is
+ * asked. */
 static bool waiting_take(struct core *c, struct study *s, struct study_call *x)
 {
     const struct tune_space *space = tune_study_space(s->engine);
@@ -92,11 +103,13 @@ static bool waiting_take(struct core *c, struct study *s, struct study_call *x)
         s->trials.p[n - 1].state = TRIAL_RUNNING;
         s->counts[TRIAL_WAITING]--;
         s->counts[TRIAL_RUNNING]++;
+        study_lease_begin(c, s, n, x->lease_s);
         struct trial_row row = study_trial_row(s, n);
         row.params = buf_str(&text);
         core_stage(c,
                    &(struct change){.kind = CHANGE_TRIAL, .at_ms = core_wall(c), .trial.row = row});
-        vec_push(&x->points, ((struct study_point){n, xstrndup(text.p, text.n)}));
+        vec_push(&x->points,
+                 ((struct study_point){n, xstrndup(text.p, text.n), s->trials.p[n - 1].hold}));
         x->want--;
         return true;
     }
@@ -106,12 +119,13 @@ static bool waiting_take(struct core *c, struct study *s, struct study_call *x)
 void study_call_point(struct core *c, struct study *s, struct study_call *x, uint64_t number,
                       const char *params)
 {
+    if (x->kind == CALL_EXCHANGE)
+        study_lease_begin(c, s, number, x->lease_s);
     struct trial_row row = study_trial_row(s, number);
-
     row.asked = s->ops;
     row.params = str_of(params);
     core_stage(c, &(struct change){.kind = CHANGE_TRIAL, .at_ms = core_wall(c), .trial.row = row});
-    vec_push(&x->points, ((struct study_point){number, xstrdup(params)}));
+    vec_push(&x->points, ((struct study_point){number, xstrdup(params), row.hold}));
     x->want--;
 }
 
@@ -131,14 +145,14 @@ static void exchange_step(struct core *c, struct study *s, struct study_call *x)
         return;
     }
     for (size_t i = 0; !x->told && i < x->results.n; i++)
-        result_tell(c, s, &x->results.p[i]);
+        study_result_tell(c, s, &x->results.p[i]);
     x->told = true;
     while (x->want && waiting_take(c, s, x))
         ;
     if (x->want && may_ask_more(s))
         study_propose(c, s, x);
     else
-        study_call_durable_later(c, x);
+        study_call_durable_later(c, s, x);
 }
 
 /* Of a study with a job the point is a job at once, beyond `parallel` if need be. */
@@ -150,12 +164,12 @@ static void point_step(struct core *c, struct study *s, struct study_call *x)
     tune_space_write(tune_study_space(s->engine), x->code, NULL, &text);
     uint64_t number = study_trial_add(s, x->code, job ? TRIAL_RUNNING : TRIAL_WAITING);
     if (job) {
-        vec_push(&x->points, ((struct study_point){number, xstrndup(text.p, text.n)}));
+        vec_push(&x->points, ((struct study_point){number, xstrndup(text.p, text.n), 0}));
         study_launch(c, s, number, text.p, x); /* answers when the job is durable */
     } else {
         x->want = 1;
         study_call_point(c, s, x, number, text.p);
-        study_call_durable_later(c, x);
+        study_call_durable_later(c, s, x);
     }
 }
 
@@ -170,6 +184,10 @@ void study_call_step(struct core *c, struct study *s, struct study_call *x)
         break;
     case CALL_JOB_ENDED:
         study_job_result(c, s, x);
+        study_call_free(x);
+        break;
+    case CALL_VANISHED:
+        study_vanished_result(c, s, x->number);
         study_call_free(x);
         break;
     }
@@ -205,14 +223,15 @@ static struct study *study_for_call(struct core *c, uint64_t seq, const struct c
 }
 
 void core_study_exchange(struct core *c, uint64_t seq, const struct study_result *results, size_t n,
-                         size_t want, const struct caller *who, core_study_fn done, void *arg)
+                         const struct study_ask *ask, const struct caller *who, core_study_fn done,
+                         void *arg)
 {
     struct study *s = study_for_call(c, seq, who, done, arg);
     struct err e = {0};
 
     if (!s)
         return;
-    if (s->rules.has_job || want > WANT_MAX) {
+    if (s->rules.has_job || ask->want > WANT_MAX) {
         if (s->rules.has_job)
             err_set(&e, ERR_CONFLICT, "study %.100s runs jobs: their metrics are its results",
                     s->name);
@@ -222,7 +241,11 @@ void core_study_exchange(struct core *c, uint64_t seq, const struct study_result
         return;
     }
     struct study_call *x = xcalloc(1, sizeof(*x));
-    *x = (struct study_call){.kind = CALL_EXCHANGE, .want = want, .done = done, .arg = arg};
+    *x = (struct study_call){.kind = CALL_EXCHANGE,
+                             .want = ask->want,
+                             .lease_s = ask->lease_s,
+                             .done = done,
+                             .arg = arg};
     for (size_t i = 0; i < n; i++) {
         struct study_result r = results[i];
         r.reason = (struct str){r.reason.n ? xstrndup(r.reason.p, r.reason.n) : NULL, r.reason.n};

@@ -5,14 +5,16 @@
 
 /* A request, or the end of a job, that changes a study.  It waits while a proposal is made. */
 struct study_call {
-    enum { CALL_EXCHANGE, CALL_POINT, CALL_JOB_ENDED } kind;
+    enum { CALL_EXCHANGE, CALL_POINT, CALL_JOB_ENDED, CALL_VANISHED } kind;
     VEC(struct study_result) results; /* reasons are ours */
     size_t want;                      /* points that are still to be asked for */
+    int32_t lease_s;                  /* of the points */
     VEC(struct study_point) points;   /* asked; params are ours */
     double *code;                     /* of CALL_POINT */
-    uint64_t number;                  /* of CALL_JOB_ENDED: the trial */
+    uint64_t number;                  /* of CALL_JOB_ENDED and CALL_VANISHED: the trial */
     enum job_state ended;
-    bool told; /* the results were told: only points are lacking */
+    bool told;     /* the results were told: only points are lacking */
+    size_t leased; /* when it is answered */
     core_study_fn done;
     void *arg;
     struct core *core;
@@ -71,6 +73,23 @@ void study_job_restored(struct core *c, struct study *s, uint64_t number);
 /* The result of a trial whose job has ended. */
 void study_job_result(struct core *c, struct study *s, const struct study_call *x);
 
+/* study_lease.c */
+/* The trial is handed out.  Before its row is staged. */
+void study_lease_begin(struct core *c, struct study *s, uint64_t number, int32_t lease_s);
+/* After a restart leases begin anew: clients could not give a sign while nobody listened. */
+void study_leases_restored(struct core *c, struct study *s);
+void study_lease_end(struct study *s, uint64_t number);
+/* Is it the client's own?  A trial that nobody has taken over since is, also when its lease has
+ * ended. */
+bool study_holds(const struct study *s, uint64_t number, uint32_t hold);
+/* Takes trials back whose clients have vanished; returns when to look again, -1 = there are no
+ * leases. */
+int64_t study_leases_look(struct core *c, struct study *s, int64_t now);
+/* The result of a trial whose clients vanished too often. */
+void study_vanished_result(struct core *c, struct study *s, uint64_t number);
+/* Studies are looked at again at this time, or before. */
+void studies_look_at(struct core *c, int64_t at_ms);
+
 /* study_stop.c */
 /* A report of a trial: true = it should stop. */
 bool study_report(struct core *c, struct study *s, uint64_t number, int64_t step, double value);
@@ -83,9 +102,11 @@ void study_call_step(struct core *c, struct study *s, struct study_call *x);
 /* A point was proposed for the call, or there is none (text NULL). */
 void study_call_point(struct core *c, struct study *s, struct study_call *x, uint64_t number,
                       const char *params);
+/* The result counts and is staged. */
+void study_result_tell(struct core *c, struct study *s, const struct study_result *r);
 /* Answers the call: its results and points are durable, or the error says why not. */
 void study_call_durable(void *arg, const struct err *e);
 /* The same, when all that is staged is durable. */
-void study_call_durable_later(struct core *c, struct study_call *x);
+void study_call_durable_later(struct core *c, const struct study *s, struct study_call *x);
 void study_call_fail(struct study_call *x, const struct err *e);
 void study_call_free(struct study_call *x);

@@ -49,7 +49,7 @@ static void propose_work(void *arg)
         tune_space_write(space, code, NULL, &text); /* before it is canonical: see tune_study_ask */
         tune_space_canonical(space, code);
         uint64_t number = (uint64_t)tune_study_record(engine, code);
-        vec_push(&a->got, ((struct study_point){number, buf_take(&text, NULL)}));
+        vec_push(&a->got, ((struct study_point){number, buf_take(&text, NULL), 0}));
     }
 }
 
@@ -101,7 +101,7 @@ static void propose_done(void *arg)
     }
     asking_over(a);
     if (call)
-        study_call_durable_later(c, call);
+        study_call_durable_later(c, s, call);
     else if (params)
         study_launch(c, s, s->trials.n, params, NULL);
     study_go_on(c, s);
@@ -176,8 +176,7 @@ static void launch_failed(struct core *c, struct study *s, const struct err *e)
         s->paused = true; /* whoever resumes it tries the same point again */
         s->asking->again_ms = INT64_MAX;
     }
-    c->studies.look_ms = c->studies.look_ms < 0 ? core_mono(c) + AGAIN_MS
-                                                : MIN(c->studies.look_ms, core_mono(c) + AGAIN_MS);
+    studies_look_at(c, core_mono(c) + AGAIN_MS);
 }
 
 static void study_job_watch(struct core *c, const struct study *s, uint64_t number, uint64_t job)
@@ -268,9 +267,12 @@ void studies_turn(struct core *c)
         if (waits && !s->paused && (s->asking->again_ms <= now || s->asking->again_ms == INT64_MAX))
             launch_begin(c, s);
         else if (waits && !s->paused)
-            c->studies.look_ms = s->asking->again_ms;
+            studies_look_at(c, s->asking->again_ms);
         else
             study_go_on(c, s);
+        int64_t lease_ms = study_leases_look(c, s, now);
+        if (lease_ms >= 0)
+            studies_look_at(c, lease_ms);
     }
 }
 

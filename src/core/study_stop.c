@@ -134,22 +134,30 @@ void study_stop_replay(struct core *c, struct study *s)
     vec_done(&x.all);
 }
 
-void core_study_report(struct core *c, uint64_t seq, uint64_t number, int64_t step, double value,
-                       const struct caller *who, core_study_report_fn done, void *arg)
+int core_study_report(struct core *c, uint64_t seq, struct study_holding held, int64_t step,
+                      double value, const struct caller *who, bool *out_stop, struct err *e)
 {
-    struct err e = {0};
-    struct study *s = study_of_caller(c, seq, who, &e);
+    uint64_t number = held.number;
+    struct study *s = study_of_caller(c, seq, who, e);
 
-    if (s && !s->stop)
-        err_set(&e, ERR_CONFLICT, "study %.100s has no `stop`: nothing is stopped early", s->name);
-    else if (s && (number < 1 || number > s->trials.n))
-        err_set(&e, ERR_NOT_FOUND, "there is no trial %llu; the last one is %zu",
-                (unsigned long long)number, s->trials.n);
-    else if (s && s->trials.p[number - 1].state != TRIAL_RUNNING)
-        err_set(&e, ERR_CONFLICT, "trial %llu is %s", (unsigned long long)number,
-                trial_state_names[s->trials.p[number - 1].state]);
-    if (e.code)
-        done(arg, &e, false);
-    else
-        done(arg, NULL, study_report(c, s, number, step, value));
+    if (!s)
+        return -1;
+    if (!s->stop)
+        return err_set(e, ERR_CONFLICT, "study %.100s has no `stop`: nothing is stopped early",
+                       s->name);
+    if (number < 1 || number > s->trials.n)
+        return err_set(e, ERR_NOT_FOUND, "there is no trial %llu; the last one is %zu",
+                       (unsigned long long)number, s->trials.n);
+    bool lost = false;
+    if (held.hold && core_study_renew(c, seq, &held, 1, who, &lost, e) < 0)
+        return -1;
+    if (lost) {
+        *out_stop = true;
+        return 0;
+    }
+    if (s->trials.p[number - 1].state != TRIAL_RUNNING)
+        return err_set(e, ERR_CONFLICT, "trial %llu is %s", (unsigned long long)number,
+                       trial_state_names[s->trials.p[number - 1].state]);
+    *out_stop = study_report(c, s, number, step, value);
+    return 0;
 }

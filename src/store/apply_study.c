@@ -34,11 +34,13 @@ static struct db_arg number_or_null(double v)
 int apply_trial(struct applier *a, const struct trial_row *r, struct err *e)
 {
     return db_run(a->db, e,
-                  "INSERT INTO trial(study, number, job, params, asked, told, state, value)"
-                  " SELECT seq, ?2, ?3, ?4, ?5, ?6, ?7, ?8 FROM study WHERE seq = ?1"
-                  " ON CONFLICT(study, number) DO UPDATE SET state = ?7",
+                  "INSERT INTO trial(study, number, job, params, asked, told, state, value, hold,"
+                  " lease_s) SELECT seq, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10 FROM study"
+                  " WHERE seq = ?1"
+                  " ON CONFLICT(study, number) DO UPDATE SET state = ?7, hold = ?9, lease_s = ?10",
                   INT(r->study), INT(r->number), INT(r->job), TEXT(r->params), INT(r->asked),
-                  INT(r->told), INT(r->state), number_or_null(r->value));
+                  INT(r->told), INT(r->state), number_or_null(r->value), INT(r->hold),
+                  INT(r->lease_s));
 }
 
 int apply_trial_submitted(struct applier *a, const struct submission *s, struct err *e)

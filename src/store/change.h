@@ -61,6 +61,8 @@ struct trial_row {
     enum trial_state state; /* waiting: chosen by a person, not handed out yet */
     double value;           /* NaN = none */
     struct str reason;      /* why it failed or was pruned; empty = nothing to say */
+    uint32_t hold;          /* how often it was handed out under a lease; 0 = never */
+    int32_t lease_s;        /* of the client that has it; 0 = it may take for ever */
 };
 /* All of one submit request; freed by free_fn once durable or refused. */
 struct submission {
@@ -322,7 +324,7 @@ struct change_study {
 struct change_study_gone {
     uint64_t seq;
 };
-/* A trial without a job is new, or was handed out. */
+/* A trial without a job is new, was handed out, or has lost its client. */
 struct change_trial {
     struct trial_row row;
 };

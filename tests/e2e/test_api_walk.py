@@ -340,6 +340,26 @@ def walk_lists(ask):
     ask("GET", "/v1/events?follow=0&job=999999", want=404)
 
 
+def walk_leases(ask, one):
+    ask("POST", "/v1/studies", {"name": "lent", "space": {"x": {"uniform": [0, 1]}}, "objective": {"minimize": "loss"}, "stop": "median", "trials": 1}, want=201)
+    for bad in (0, 1.5, "x", 604801):
+        ask("POST", "/v1/studies/lent/ask", {"n": 1, "lease": bad}, want=400, route=one + "/ask")
+    got = ask("POST", "/v1/studies/lent/ask", {"n": 2, "lease": 600}, want=200, route=one + "/ask")
+    assert got["leased"] == 1 and not got["exhausted"] and got["trials"][0]["hold"] == 1, got
+    held = {"number": 1, "hold": 1}
+    assert ask("POST", "/v1/studies/lent/renew", {"trials": [held]}, want=200, route=one + "/renew") == {"lost": []}
+    assert ask("POST", "/v1/studies/lent/renew", {"trials": [{**held, "hold": 7}]}, want=200, route=one + "/renew") == {"lost": [1]}
+    for bad, status in (([], 400), ([3], 400), ([{"hold": 1}], 400), ([{"number": 2}], 404), (None, 400)):
+        ask("POST", "/v1/studies/lent/renew", {"trials": bad}, want=status, route=one + "/renew")
+    assert ask("POST", "/v1/studies/lent/report", {**held, "step": 1, "value": 2}, want=200, route=one + "/report") == {"stop": False}
+    assert ask("POST", "/v1/studies/lent/report", {"number": 1, "hold": 2, "step": 2, "value": 2}, want=200, route=one + "/report") == {"stop": True}
+    trial = ask("GET", "/v1/studies/lent/trials", want=200, route=one + "/trials")["items"][0]
+    assert (trial["hold"], trial["lease"]) == (1, 600), trial
+    ask("POST", "/v1/studies/lent/tell", {"trials": [{**held, "hold": 2, "value": 1}]}, want=409, route=one + "/tell")
+    ask("POST", "/v1/studies/lent/tell", {"trials": [{**held, "value": 1}]}, want=200, route=one + "/tell")
+    ask("DELETE", "/v1/studies/lent", want=204, route=one)
+
+
 def walk_studies(ask):
     one = "/v1/studies/{name}"
     good = {"name": "s", "space": {"x": {"uniform": [0, 1]}, "o": ["adam", "sgd"]}, "objective": {"minimize": "loss"}, "trials": 4}
@@ -366,6 +386,7 @@ def walk_studies(ask):
         ask("POST", "/v1/studies/s/enqueue", {"params": bad}, want=400, route=one + "/enqueue")
     last = ask("POST", "/v1/studies/s/ask", {"n": 5}, want=200, route=one + "/ask")
     assert last == {"trials": [{"number": 4, "params": {"x": 0.25, "o": "sgd"}}], "exhausted": True}
+    walk_leases(ask, one)
     page = ask("GET", "/v1/studies/s/trials?limit=2", want=200, route=one + "/trials")
     assert [t["state"] for t in page["items"]] == ["done", "failed"] and page["next"] == 2
     assert [t["number"] for t in ask("GET", "/v1/studies/s/trials?after=2", want=200, route=one + "/trials")["items"]] == [3, 4]

@@ -102,6 +102,7 @@ GET    /v1/studies/{name}/trials                  200 200 404 403 401
 POST   /v1/studies/{name}/ask                     200 200 404 403 401
 POST   /v1/studies/{name}/tell                    200 200 404 403 401
 POST   /v1/studies/{name}/report                  409 409 404 403 401
+POST   /v1/studies/{name}/renew                   404 404 404 403 401
 POST   /v1/studies/{name}/enqueue                 201 201 404 403 401
 GET    /v1/schedules                              200 200 200 403 401
 POST   /v1/schedules                              201 201 201 403 401

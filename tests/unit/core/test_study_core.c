@@ -5,6 +5,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -26,6 +27,9 @@ static struct {
     /* Of the last answer. */
     size_t told, points, answers;
     uint64_t first; /* its first point */
+    uint32_t turn;  /* its hold */
+    size_t leased;
+    char params[80];
     bool exhausted;
     struct err err;
 } t;
@@ -119,6 +123,9 @@ static void on_answer(void *arg, const struct err *e, const struct study_answer 
     t.told = r ? r->told : 0;
     t.points = r ? r->n : 0;
     t.first = r && r->n ? r->points[0].number : 0;
+    t.turn = r && r->n ? r->points[0].hold : 0;
+    t.leased = r ? r->leased : 0;
+    snprintf(t.params, sizeof(t.params), "%s", r && r->n ? r->points[0].params : "");
     t.exhausted = r && r->exhausted;
 }
 
@@ -136,7 +143,39 @@ static const struct study *add(struct bench *b, const char *name, const char *de
 static void exchange(struct bench *b, const struct study *s, const struct study_result *r, size_t n,
                      size_t want, const struct caller *who)
 {
-    core_study_exchange(b->core, s->seq, r, n, want, who, on_answer, b);
+    core_study_exchange(b->core, s->seq, r, n, &(struct study_ask){want, 0}, who, on_answer, b);
+}
+
+/* Asks for a trial under a lease of ten seconds. */
+static void ask_leased(struct bench *b, const struct study *s)
+{
+    core_study_exchange(b->core, s->seq, NULL, 0, &(struct study_ask){1, 10}, &owner, on_answer, b);
+    bench_settle(b, 0);
+}
+
+static void tell_held(struct bench *b, const struct study *s, uint64_t number, uint32_t hold)
+{
+    struct study_result r = {.number = number, .state = TRIAL_DONE, .value = 1, .hold = hold};
+
+    exchange(b, s, &r, 1, 0, &owner);
+    bench_settle(b, 0);
+}
+
+static bool renew_held(struct bench *b, const struct study *s, uint64_t number, uint32_t hold)
+{
+    bool lost = false;
+    struct err e;
+
+    assert_int_equal(core_study_renew(b->core, s->seq, &(struct study_holding){number, hold}, 1,
+                                      &owner, &lost, &e),
+                     0);
+    return !lost;
+}
+
+static void pass_seconds(struct bench *b, int n)
+{
+    world_advance(&b->world, n * 1000);
+    bench_settle(b, 0);
 }
 
 static void answers_come_after_the_commit(void **state)
@@ -281,6 +320,98 @@ static void a_submission_is_tried_again_or_pauses(void **state)
     assert_null(s->trouble);
 }
 
+static void a_vanished_client_loses_its_trial(void **state)
+{
+    struct bench *b = *state;
+    const struct study *s = add(b, "s", SPACE ", \"engine\": \"random\", \"trials\": 1}");
+    char first[80];
+
+    ask_leased(b, s);
+    memcpy(first, t.params, sizeof(first));
+    assert_int_equal(t.turn, 1);
+    for (int i = 0; i < 3; i++) { /* signs of life */
+        pass_seconds(b, 9);
+        assert_true(renew_held(b, s, 1, 1));
+    }
+    assert_int_equal(s->counts[TRIAL_RUNNING], 1);
+    ask_leased(b, s); /* nothing is left, but the trial may come back */
+    assert_int_equal(t.points, 0);
+    assert_int_equal(t.leased, 1);
+    assert_false(t.exhausted);
+    pass_seconds(b, 11);
+    assert_int_equal(s->counts[TRIAL_WAITING], 1);
+    assert_int_equal(study_state_of(s), STUDY_RUNNING);
+    ask_leased(b, s);
+    assert_int_equal(t.first, 1);
+    assert_int_equal(t.turn, 2);
+    assert_string_equal(t.params, first);
+    /* The first client comes back: the trial is another's. */
+    assert_false(renew_held(b, s, 1, 1));
+    tell_held(b, s, 1, 1);
+    assert_int_equal(t.err.code, ERR_CONFLICT);
+    assert_non_null(strstr(t.err.text, "another client"));
+    tell_held(b, s, 1, 0);
+    assert_int_equal(t.err.code, ERR_CONFLICT);
+    tell_held(b, s, 1, 2);
+    assert_int_equal(t.told, 1);
+    assert_int_equal(study_state_of(s), STUDY_FINISHED);
+    tell_held(b, s, 1, 2);
+    assert_int_equal(t.err.code, ERR_CONFLICT);
+    ask_leased(b, s);
+    assert_true(t.exhausted);
+}
+
+static void a_late_client_keeps_what_nobody_took(void **state)
+{
+    struct bench *b = *state;
+    const struct study *s = add(b, "s", SPACE ", \"engine\": \"random\", \"trials\": 2}");
+
+    ask_leased(b, s);
+    ask_leased(b, s);
+    pass_seconds(b, 11);
+    assert_int_equal(s->counts[TRIAL_WAITING], 2);
+    tell_held(b, s, 1, 1); /* late, but nobody else has it */
+    assert_int_equal(t.told, 1);
+    assert_true(renew_held(b, s, 2, 1));
+    assert_int_equal(s->counts[TRIAL_RUNNING], 1);
+    assert_int_equal(s->counts[TRIAL_WAITING], 0);
+    pass_seconds(b, 9);
+    tell_held(b, s, 2, 0); /* it was handed out once: there is nobody to mix it up with */
+    assert_int_equal(t.told, 1);
+    assert_int_equal(s->counts[TRIAL_DONE], 2);
+}
+
+static void a_trial_that_ends_its_clients_fails(void **state)
+{
+    struct bench *b = *state;
+    const struct study *s = add(b, "s", SPACE ", \"engine\": \"random\", \"trials\": 1}");
+
+    for (int i = 1; i <= 4; i++) {
+        ask_leased(b, s);
+        assert_int_equal(t.first, 1);
+        assert_int_equal(t.turn, i);
+        pass_seconds(b, 11);
+    }
+    assert_int_equal(s->counts[TRIAL_FAILED], 1);
+    assert_int_equal(study_state_of(s), STUDY_FINISHED);
+    ask_leased(b, s);
+    assert_true(t.exhausted);
+}
+
+/* Trials without a lease are their client's for ever, and its results need no hold. */
+static void no_lease_no_end(void **state)
+{
+    struct bench *b = *state;
+    const struct study *s = add(b, "s", SPACE ", \"trials\": 1}");
+
+    exchange(b, s, NULL, 0, 1, &owner);
+    pass_seconds(b, 1000000);
+    assert_int_equal(t.turn, 0);
+    assert_int_equal(s->counts[TRIAL_RUNNING], 1);
+    tell_held(b, s, 1, 0);
+    assert_int_equal(t.told, 1);
+}
+
 static void bad_definitions_name_the_member(void **state)
 {
     static const struct {
@@ -316,6 +447,10 @@ int main(void)
         T(a_study_that_is_removed_answers_who_waits),
         T(jobs_fill_what_may_run_at_once),
         T(a_submission_is_tried_again_or_pauses),
+        T(a_vanished_client_loses_its_trial),
+        T(a_late_client_keeps_what_nobody_took),
+        T(a_trial_that_ends_its_clients_fails),
+        T(no_lease_no_end),
         T(bad_definitions_name_the_member),
     };
 
