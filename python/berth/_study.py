@@ -15,6 +15,7 @@ from ._client import BerthError, Client, Unavailable
 
 PATIENCE_S = 60.0  #: how long a call waits for a daemon that went away
 PAGE = 1000
+LEASE_S = 60  #: optimize: a process that is silent for so long has vanished, and others get its trials
 
 Space = Mapping[str, Any]
 
@@ -38,6 +39,8 @@ class Trial(Mapping[str, Any]):
         self.value: Optional[float] = data.get("value")
         self.job: Optional[int] = data.get("job")  #: the job that ran it, for a study with a command
         self.reason: Optional[str] = data.get("reason")
+        self.hold: int = data.get("hold") or 0  #: which handing out this is, of a trial with a lease
+        self.lost = False  #: its lease ended, and another client has it
         self._reported: Optional[float] = None
 
     def __getitem__(self, name: str) -> Any:
@@ -57,7 +60,12 @@ class Trial(Mapping[str, Any]):
         self._reported = float(value)
         if not math.isfinite(self._reported):
             return False  # the final value decides what a NaN on the way means
-        return self._study._report(self.number, self._reported, step)
+        return self.lost or self._study._report(self, self._reported, step)
+
+    def renew(self) -> bool:
+        """A sign of life, for a trial with a lease.  False: it is not this client's any more."""
+        self._study._renew([self])
+        return not self.lost
 
 
 class Trials(List[Trial]):
@@ -110,7 +118,7 @@ class Study:
         self.alone = alone
         self._client = client or Client()
         self._lock = threading.Lock()
-        self._held: Dict[int, None] = {}  # trials that this process was given and has not told
+        self._held: Dict[int, int] = {}  # trials that this process was given and has not told: their holds
         self._orphans: Optional[Deque[Dict[str, Any]]] = None  # None: to be looked for
         if space is None:
             self._about = self._call("GET", "")
@@ -175,8 +183,15 @@ class Study:
         """A call with the lock held."""
         return self._client.call(method, self._path(rest))
 
-    def _report(self, number: int, value: float, step: int) -> bool:
-        return bool(self._call("POST", "/report", {"number": number, "step": step, "value": value}).get("stop"))
+    def _report(self, trial: Trial, value: float, step: int) -> bool:
+        body = {"number": trial.number, "step": step, "value": value, **_hold(trial.hold)}
+        return bool(self._call("POST", "/report", body).get("stop"))
+
+    def _renew(self, trials: List[Trial]) -> None:
+        body = {"trials": [{"number": t.number, **_hold(t.hold)} for t in trials]}
+        lost = self._call("POST", "/renew", body)["lost"]
+        for t in trials:
+            t.lost = t.lost or t.number in lost
 
     # ---- ask and tell ----
 
@@ -191,32 +206,43 @@ class Study:
                 self._find_orphans()
             assert self._orphans is not None
             found = [self._orphans.popleft() for _ in range(min(n, len(self._orphans)))]
-            self._held.update((t["number"], None) for t in found)
+            self._held.update((t["number"], t.get("hold") or 0) for t in found)
         return found
 
     def _asked(self, answer: Mapping[str, Any]) -> List[Trial]:
-        self._held.update((t["number"], None) for t in answer.get("trials") or ())
+        self._held.update((t["number"], t.get("hold") or 0) for t in answer.get("trials") or ())
         return [Trial(self, t) for t in answer.get("trials") or ()]
 
     @overload
-    def ask(self) -> Trial: ...
+    def ask(self, *, lease: Optional[int] = None) -> Trial: ...
 
     @overload
-    def ask(self, n: int) -> List[Trial]: ...
+    def ask(self, n: int, *, lease: Optional[int] = None) -> List[Trial]: ...
 
-    def ask(self, n: Optional[int] = None) -> Union[Trial, List[Trial]]:
-        """The next trial; ``ask(8)`` gives up to eight.  Raises Exhausted when there is none."""
-        found: List[Trial] = []
-        want = 1 if n is None else n
-        if self.alone:
-            found = [Trial(self, t) for t in self._take_orphans(want)]
-        if len(found) < want:
-            # Whether a request that broke was carried out is not known.  Alone, what it took is found again.
-            answer = self._call("POST", "/ask", {"n": want - len(found)}, self._ask_broke if self.alone else None)
-            found += self._asked(answer)
+    def ask(self, n: Optional[int] = None, *, lease: Optional[int] = None) -> Union[Trial, List[Trial]]:
+        """The next trial; ``ask(8)`` gives up to eight.  Raises Exhausted when there is none.
+
+        With a lease, in seconds, another client gets the trial if this one is silent for so long: `report` and
+        `renew` of the trial are signs of life.
+        """
+        found, _ = self._ask(1 if n is None else n, lease)
         if not found:
             raise Exhausted("the study %s has no further trial" % self.name, "exhausted")
         return found[0] if n is None else found
+
+    def _ask(self, want: int, lease: Optional[int]) -> Tuple[List[Trial], bool]:
+        """Trials, and whether more may come: other clients have some under a lease, and may vanish."""
+        found: List[Trial] = []
+        if self.alone:
+            found = [Trial(self, t) for t in self._take_orphans(want)]
+        if len(found) == want:
+            return found, True
+        # Whether a request that broke was carried out is not known.  Alone, what it took is found again.
+        body = {"n": want - len(found), **_lease(lease)}
+        answer = self._call("POST", "/ask", body, self._ask_broke if self.alone else None)
+        found += self._asked(answer)
+        mine = sum(1 for hold in list(self._held.values()) if hold)
+        return found, bool(answer.get("leased", 0) > mine)
 
     def _ask_broke(self) -> Optional[Dict[str, Any]]:
         self._find_orphans()
@@ -235,20 +261,23 @@ class Study:
         """The result of a trial.  NaN, infinity and None count as failed."""
         self._tell([_result(trial, value, failed, pruned, reason)], 0)
 
-    def _tell(self, results: List[Dict[str, Any]], ask: int) -> List[Trial]:
+    def _tell(self, results: List[Dict[str, Any]], ask: int, lease: Optional[int] = None) -> List[Trial]:
         body: Dict[str, Any] = {"trials": results}
         if ask:
-            body["ask"] = ask
-        answer = self._call("POST", "/tell", body, lambda: self._told_before(results, ask))
+            body.update(ask=ask, **_lease(lease))
+        answer = self._call("POST", "/tell", body, lambda: self._told_before(results, ask, lease))
         for r in results:
             self._held.pop(r["number"], None)
         return self._asked(answer)
 
-    def _told_before(self, results: List[Dict[str, Any]], ask: int) -> Optional[Dict[str, Any]]:
-        """After a break: was it carried out?  All of a request is, or nothing."""
-        number = results[0]["number"]
+    def _told_before(
+        self, results: List[Dict[str, Any]], ask: int, lease: Optional[int]
+    ) -> Optional[Dict[str, Any]]:
+        """After a break: was it carried out?  All of a request is, or nothing.  Whoever has another hold of the
+        trial than this client may have told it, too."""
+        number, hold = results[0]["number"], results[0].get("hold") or 0
         page = self._plain("GET", "/trials?after=%d&limit=1" % (number - 1))
-        states = [t["state"] for t in page["items"] if t["number"] == number]
+        states = [t["state"] for t in page["items"] if t["number"] == number and hold in (0, t.get("hold") or 0)]
         if not states or states[0] in ("running", "waiting"):
             return None
         if not ask:
@@ -257,7 +286,7 @@ class Study:
             found = self._ask_broke()
             if found:
                 return found
-        return dict(self._client.call("POST", self._path("/ask"), {"n": ask}))
+        return dict(self._client.call("POST", self._path("/ask"), {"n": ask, **_lease(lease)}))
 
     def enqueue(self, params: Optional[Mapping[str, Any]] = None, **more: Any) -> int:
         """A point chosen by hand; it is tried next.  Its number."""
@@ -271,13 +300,15 @@ class Study:
         n: Optional[int] = None,
         parallel: int = 1,
         catch: Union[Type[Exception], Tuple[Type[Exception], ...]] = (),
+        lease: Optional[int] = LEASE_S,
     ) -> Optional[Trial]:
         """Evaluates ``objective(trial)`` for up to `n` trials (None: until there are no more), in
         `parallel` threads, and returns the best trial.
 
-        An exception makes its trial failed and then ends the search, unless `catch` lists its type.
+        An exception makes its trial failed and then ends the search, unless `catch` lists its type.  If this
+        process is killed, or silent for `lease` seconds, other processes that search get its trials; None: never.
         """
-        _Search(self, objective, n, catch).run(parallel)
+        _Search(self, objective, n, catch, None if self.alone else lease).run(parallel)
         return self.best
 
     # ---- looking ----
@@ -340,12 +371,15 @@ class _Search:
     """One call of Study.optimize.  Each thread tells its result and asks for its next trial at once."""
 
     def __init__(
-        self, study: Study, objective: Callable[[Trial], float], n: Optional[int], catch: Any
+        self, study: Study, objective: Callable[[Trial], float], n: Optional[int], catch: Any, lease: Optional[int]
     ) -> None:
         self.study = study
         self.objective = objective
         self.left = n  # trials that may still be asked for; None = no limit
         self.catch = catch
+        self.lease = lease
+        self.running: Dict[int, Trial] = {}  # those with a lease
+        self.ended = threading.Event()
         self.lock = threading.Lock()
         self.error: Optional[BaseException] = None
         self.over = False
@@ -366,6 +400,8 @@ class _Search:
                 self.error = error
 
     def evaluate(self, trial: Trial) -> Dict[str, Any]:
+        if trial.hold:
+            self.running[trial.number] = trial
         try:
             return _result(trial, self.objective(trial), False, False, None)
         except Pruned as e:
@@ -376,37 +412,85 @@ class _Search:
             if not isinstance(e, Exception) and self.study.alone:
                 raise  # Ctrl-C: nothing is told, so that the trial is handed out again
             return _result(trial, None, True, False, "%s: %s" % (type(e).__name__, e))
+        finally:
+            self.running.pop(trial.number, None)
+
+    def next(self) -> Trial:
+        """Waits while others have trials that they may lose."""
+        pause = 0.05
+        while True:
+            found, more = self.study._ask(1, self.lease)
+            if found:
+                return found[0]
+            if not more or self.over:
+                raise Exhausted("the study %s has no further trial" % self.study.name, "exhausted")
+            time.sleep(pause)
+            pause = min(pause * 2, 1.0)
+
+    def tell(self, trial: Trial, result: Dict[str, Any], ask: int) -> List[Trial]:
+        """Unless somebody else has the trial by now: then its result is not wanted."""
+        try:
+            if not trial.lost:
+                return self.study._tell([result], ask, self.lease)
+        except BerthError as e:
+            if e.code != "conflict" or not trial.hold:
+                raise
+            trial.lost = True
+        self.study._held.pop(trial.number, None)
+        return []
 
     def work(self) -> None:
         trial: Optional[Trial] = None
+        claimed = False
         try:
-            while trial is not None or self.claim():
+            while trial is not None or claimed or self.claim():
                 if trial is None:
-                    trial = self.study.ask()
+                    trial = self.next()
                 result = self.evaluate(trial)
                 # An orphan is handed out by ask() alone.
-                both = not self.study.alone and self.claim()
-                told = self.study._tell([result], 1 if both else 0)
+                claimed = not self.study.alone and self.claim()
+                told = self.tell(trial, result, 1 if claimed else 0)
                 trial = told[0] if told else None
-                if both and trial is None:
-                    self.stop()
+                claimed = claimed and trial is None
         except Exhausted:
             self.stop()
         except BaseException as e:
             self.stop(e)
 
+    def renew(self) -> None:
+        """A sign of life for all trials that are evaluated, three times per lease."""
+        while not self.ended.wait((self.lease or LEASE_S) / 3):
+            held = [t for t in list(self.running.values()) if not t.lost]
+            try:
+                if held:
+                    self.study._renew(held)
+            except BerthError:
+                pass  # who tells the result says what is wrong
+
     def run(self, parallel: int) -> None:
         threads = [threading.Thread(target=self.work, daemon=True) for _ in range(parallel - 1)]
         for t in threads:
             t.start()
-        self.work()
-        for t in threads:
-            t.join()
+        threading.Thread(target=self.renew, daemon=True).start()
+        try:
+            self.work()
+            for t in threads:
+                t.join()
+        finally:
+            self.ended.set()
         if self.error is not None:
             raise self.error
 
 
 # ---- helpers ----
+
+
+def _lease(seconds: Optional[int]) -> Dict[str, Any]:
+    return {"lease": seconds} if seconds else {}
+
+
+def _hold(hold: int) -> Dict[str, Any]:
+    return {"hold": hold} if hold else {}
 
 
 def _metric(objective: Union[None, bool, str]) -> str:
@@ -431,6 +515,7 @@ def _result(
         if pruned:
             result["pruned"] = True
     if isinstance(trial, Trial):
+        result.update(_hold(trial.hold))
         trial.value = result.get("value")
         trial.reason = result.get("reason")
         trial.state = "failed" if "failed" in result else "pruned" if pruned else "done"

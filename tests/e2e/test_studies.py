@@ -196,6 +196,25 @@ def test_trials_are_pruned():
         assert len(pruned) >= 5 and all("stopped by median" in t["reason"] and t["value"] > 9 for t in pruned), pruned
 
 
+def test_a_lease_survives_the_daemon():
+    """Nobody renews the trial: the next client gets it after the kill, and after a second one its result alone counts."""
+    with Home() as home:
+        home.study(engine="tpe", trials=1)
+        first = home.api("POST", "/v1/studies/s/ask", {"n": 1, "lease": 1})["trials"][0]
+        home.again()
+        wait_for("the end of the lease", lambda: home.get()["counts"]["waiting"] == 1)
+        home.again()
+        assert home.get()["counts"] == {"asked": 1, "running": 0, "done": 0, "failed": 0, "pruned": 0, "waiting": 1}
+        second = home.api("POST", "/v1/studies/s/ask", {"n": 1, "lease": 600})["trials"][0]
+        assert second == {**first, "hold": 2}, (first, second)
+        home.again()
+        status, _, reply = home.request("POST", "/v1/studies/s/tell", {"trials": [{"number": 1, "hold": 1, "value": 1}]})
+        assert status == 409 and "another client" in str(reply), reply
+        assert home.api("POST", "/v1/studies/s/renew", {"trials": [{"number": 1, "hold": 2}]}) == {"lost": []}
+        home.api("POST", "/v1/studies/s/tell", {"trials": [{"number": 1, "hold": 2, "value": 2}]})
+        assert home.get()["state"] == "finished" and home.get()["best"]["value"] == 2
+
+
 def test_warm_start():
     with Home() as home:
         home.study("old", engine="tpe", seed=3)

@@ -18,6 +18,8 @@ class FakeStudy:
         self.trials = {}
         self.stops = set()  # numbers whose reports are answered by stop
         self.lose = set()
+        self.taken = set()  # numbers that another client has by now
+        self.renewed = threading.Semaphore(0)  # one for each renewal
         self.lock = threading.RLock()
         daemon.routes["POST", "/v1/studies"] = self.create
 
@@ -42,7 +44,7 @@ class FakeStudy:
         routes = self.daemon.routes
         routes["GET", path] = self.locked("get", lambda b, q: (200, self.record()))
         routes["GET", path + "/trials"] = self.locked("trials", self.page)
-        for verb in ("ask", "tell", "report", "enqueue"):
+        for verb in ("ask", "tell", "report", "renew", "enqueue"):
             routes["POST", path + "/" + verb] = self.locked(verb, getattr(self, verb))
         return 201 if fresh else 200, self.record()
 
@@ -71,7 +73,8 @@ class FakeStudy:
             t["state"] = "running"
         while len(found) < body["n"] and (self.limit is None or len(self.trials) < self.limit):
             found.append(self.add({"x": len(self.trials) + 1}, "running"))
-        answer = {"trials": [{"number": t["number"], "params": t["params"]} for t in found]}
+        hold = {"hold": 1} if body.get("lease") else {}
+        answer = {"trials": [{"number": t["number"], "params": t["params"], **hold} for t in found]}
         if len(found) < body["n"]:
             answer["exhausted"] = True
         return 200, answer
@@ -83,16 +86,22 @@ class FakeStudy:
 
     def tell(self, body, query):
         for r in body["trials"]:
+            if r["number"] in self.taken:
+                return error(409, "conflict", "trial %d was given to another client" % r["number"])
             if self.trials[r["number"]]["state"] != "running":
                 return error(409, "conflict", "trial %d has a result" % r["number"])
         for r in body["trials"]:
             state = "failed" if r.get("failed") else "pruned" if r.get("pruned") else "done"
             self.trials[r["number"]].update(state=state, value=r.get("value"), reason=r.get("reason"))
-        more = self.ask({"n": body["ask"]}, "")[1] if body.get("ask") else {"trials": []}
+        more = self.ask({"n": body["ask"], "lease": body.get("lease")}, "")[1] if body.get("ask") else {"trials": []}
         return 200, {"told": len(body["trials"]), **more}
 
     def report(self, body, query):
         return 200, {"stop": body["number"] in self.stops}
+
+    def renew(self, body, query):
+        self.renewed.release()
+        return 200, {"lost": [t["number"] for t in body["trials"] if t["number"] in self.taken]}
 
     def enqueue(self, body, query):
         return 200, {"number": self.add(body["params"], "waiting")["number"]}

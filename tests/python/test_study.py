@@ -1,5 +1,6 @@
 """berth.Study: ask, tell, whole searches, and what a broken connection leaves behind."""
 
+import json
 import os
 import shutil
 import sys
@@ -38,6 +39,10 @@ class Case(unittest.TestCase):
 
     def sent(self, verb):
         return [r for r in self.daemon.requests if r[1].split("?")[0].endswith("/" + verb)]
+
+
+    def bodies(self, verb):
+        return [json.loads(r[3]) for r in self.sent(verb)]
 
 
 class Opening(Case):
@@ -132,6 +137,39 @@ class AskTell(Case):
         frame = study.trials.to_pandas()
         self.assertEqual(list(frame.columns), ["number", "state", "value", "params_x", "job"])
         self.assertEqual((frame["params_x"][0], frame["value"][0]), (1, 2.5))
+
+
+class Leases(Case):
+    def test_a_search_gives_signs_of_life(self):
+        study = self.study(trials=1)
+
+        def slow(trial):
+            for _ in range(2):
+                self.assertTrue(self.fake.renewed.acquire(timeout=60))
+            return 1.0
+
+        study.optimize(slow, lease=1)
+        self.assertEqual((study.trials[0].state, study.trials[0].value), ("done", 1.0))
+
+    def test_what_another_client_has_is_left_to_it(self):
+        """Known before the end from a renewal, or from the answer to the result: the search goes on."""
+        study = self.study(trials=3)
+
+        def f(trial):
+            if trial.number < 3:
+                self.fake.taken.add(trial.number)
+            if trial.number == 1:
+                self.assertFalse(trial.renew())
+                self.assertTrue(trial.report(1.0, 1))
+            return 2.0
+
+        study.optimize(f)
+        self.assertEqual([t.state for t in study.trials], ["running", "running", "done"])
+        self.assertEqual([r["trials"][0]["number"] for r in self.bodies("tell")], [2, 3])
+
+    def test_alone_takes_no_lease(self):
+        self.study(trials=1, alone=True).optimize(lambda t: 1.0)
+        self.assertEqual(self.bodies("ask")[0], {"n": 1})
 
 
 class Optimize(Case):

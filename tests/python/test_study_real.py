@@ -149,6 +149,32 @@ class Cut(Case):
         uncut.optimize(loss)
         self.assertEqual(self.facts(self.study(seed=3, trials=12)), self.facts(uncut))
 
+    def test_a_killed_client_loses_nothing(self):
+        """A process is killed with three trials in its threads; another one finishes the grid, without any set-up."""
+        code = (
+            "import os, signal, sys, threading; sys.path.insert(0, %r)\n"
+            "import berth\n"
+            "s = berth.Study('grid', {'a': {'int': [1, 20]}}, engine='grid', minimize=True, client=berth.Client(home=%r))\n"
+            "meet = threading.Barrier(3)\n"
+            "def f(t):\n"
+            "    if t['a'] >= 8: meet.wait(); os.kill(os.getpid(), signal.SIGKILL)\n"
+            "    return t['a']\n"
+            "s.optimize(f, parallel=3, lease=2)\n"
+        ) % (PACKAGE, self.home.home)
+        p = subprocess.run(["/usr/bin/python3", "-c", code], env=self.home.env)
+        self.assertEqual(p.returncode, -9)
+        study = berth.Study("grid", client=self.client())
+        late = [t for t in study.trials if t.state != "done"]  # running, or their leases have ended by now
+        left = [t.params for t in late]
+        self.assertEqual(len(left), 3)
+        again = []
+        study.optimize(lambda t: again.append(t.params) or t["a"], parallel=2, lease=2)
+        self.assertEqual([t.state for t in study.trials], ["done"] * 20)
+        self.assertEqual(sorted(t["a"] for t in study.trials), list(range(1, 21)))
+        self.assertTrue(all(again.count(p) == 1 for p in left), again)
+        with self.assertRaisesRegex(berth.BerthError, "another client"):
+            study.tell(late[0], 3.0)
+
     def test_many_clients(self):
         """Eight clients on one grid: every point once."""
         space = {"a": {"int": [1, 20]}, "b": {"int": [1, 10]}}
