@@ -37,6 +37,26 @@ static void study_best_json(struct buf *b, const struct study *s)
     jw_end_object(b);
 }
 
+/* The trials that no other is better than in everything, in the order in which they were asked. */
+static void study_front_json(struct buf *b, const struct study *s)
+{
+    jw_array(b, "front");
+    for (size_t i = 0; i < s->front.n; i++) {
+        uint64_t number = s->front.p[i].number, job = s->trials.p[number - 1].job;
+        const double *values = study_values(s, number);
+        jw_object(b, NULL);
+        jw_int(b, "number", (int64_t)number);
+        jw_int_or_null(b, "job", (int64_t)job, job != 0);
+        jw_array(b, "values");
+        for (size_t k = 0; k < s->rules.n_goals; k++)
+            jw_double(b, NULL, values[k]);
+        jw_end_array(b);
+        jw_raw(b, "params", str_of(s->front.p[i].params));
+        jw_end_object(b);
+    }
+    jw_end_array(b);
+}
+
 static void study_json(struct buf *b, const struct study *s)
 {
     const struct json *def = s->def;
@@ -58,6 +78,8 @@ static void study_json(struct buf *b, const struct study *s)
     jw_time(b, "created", s->created_ms);
     study_counts_json(b, s);
     study_best_json(b, s);
+    if (s->rules.n_goals > 1)
+        study_front_json(b, s);
     jw_bool(b, "has_job", s->rules.has_job);
     jw_end_object(b);
 }

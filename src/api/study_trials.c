@@ -59,11 +59,40 @@ void studies_ask(struct call *c)
                         study_exchanged, c);
 }
 
+/* A number, or NaN for a text: JSON has no such numbers.  false: it is neither. */
+static bool study_number(const struct json *v, double *out)
+{
+    enum json_type type = json_type(v);
+
+    *out = type == JSON_INT || type == JSON_REAL ? json_real(v) : NAN;
+    return type == JSON_INT || type == JSON_REAL || type == JSON_STR;
+}
+
+/* `value`, or `values` of a study with several objectives. */
+static int study_values_of(struct call *c, const struct json *v, struct study_result *out)
+{
+    const struct json *list = json_get(v, "values");
+    bool many = json_type(list) == JSON_ARRAY;
+    bool ok = !many || json_len(list) <= TUNE_OBJECTIVES_MAX;
+
+    if (out->state == TRIAL_FAILED)
+        return 0;
+    out->n_values = many ? json_len(list) : 1;
+    for (size_t i = 0; ok && i < out->n_values; i++)
+        ok = study_number(many ? json_at(list, i) : json_get(v, "value"), &out->values[i]);
+    if (!ok)
+        return err_set(&c->err, ERR_INVALID,
+                       "value: trial %llu needs a number (values: a list of them, with several "
+                       "objectives), or \"failed\": true",
+                       (unsigned long long)out->number);
+    return 0;
+}
+
 /* One element of `trials`. */
 static int study_result_read(struct call *c, const struct json *v, struct study_result *out)
 {
-    static const char *const keys[] = {"number", "value", "failed", "pruned", "reason", "hold"};
-    const struct json *value = json_get(v, "value");
+    static const char *const keys[] = {"number", "value", "failed", "pruned",
+                                       "reason", "hold",  "values"};
     int64_t number = 0, hold = 0;
     struct str reason;
 
@@ -74,21 +103,15 @@ static int study_result_read(struct call *c, const struct json *v, struct study_
         body_int(c, v, "hold", 1, INT32_MAX, &hold) < 0 || body_text(c, v, "reason", &reason) < 0)
         return -1;
     bool failed = json_bool(json_get(v, "failed")), pruned = json_bool(json_get(v, "pruned"));
-    bool is_number = json_type(value) == JSON_INT || json_type(value) == JSON_REAL;
-    bool is_nan = json_type(value) == JSON_STR; /* "nan", "inf": JSON has no such numbers */
     if (!number)
         return err_set(&c->err, ERR_INVALID, "number: is missing; name the trial that was asked");
-    if (!failed && !is_number && !is_nan)
-        return err_set(&c->err, ERR_INVALID,
-                       "value: trial %lld needs a number, or \"failed\": true", (long long)number);
     *out = (struct study_result){.number = (uint64_t)number,
                                  .state = failed   ? TRIAL_FAILED
                                           : pruned ? TRIAL_PRUNED
                                                    : TRIAL_DONE,
-                                 .value = is_number ? json_real(value) : NAN,
                                  .reason = reason,
                                  .hold = (uint32_t)hold};
-    return 0;
+    return study_values_of(c, v, out);
 }
 
 /* POST …/tell: results, and points for those who ask in the same request. */
@@ -128,10 +151,10 @@ void studies_report(struct call *c)
 {
     static const char *const keys[] = {"number", "step", "value", "hold"};
     AUTO(json) struct json *body = study_body(c);
-    const struct json *value = json_get(body, "value");
     uint64_t seq = body ? study_seq_of_path(c) : 0;
     int64_t number = 0, step = -1, hold = 0;
-    bool is_number = json_type(value) == JSON_INT || json_type(value) == JSON_REAL, stop = false;
+    bool stop = false;
+    double value;
 
     if (!seq || body_check_keys(body, keys, ARRAY_SIZE(keys), &c->err) < 0 ||
         body_int(c, body, "number", 1, INT32_MAX, &number) < 0 ||
@@ -140,7 +163,7 @@ void studies_report(struct call *c)
         call_fail(c, &c->err);
         return;
     }
-    if (step < 0 || (!is_number && json_type(value) != JSON_STR)) {
+    if (step < 0 || !study_number(json_get(body, "value"), &value)) {
         err_set(&c->err, ERR_INVALID,
                 "give number, step and value: {\"number\": 1, \"step\": 4, "
                 "\"value\": 0.3}");
@@ -148,8 +171,8 @@ void studies_report(struct call *c)
         return;
     }
     if (core_study_report(call_api(c)->conf.core, seq,
-                          (struct study_holding){(uint64_t)number, (uint32_t)hold}, step,
-                          is_number ? json_real(value) : NAN, &c->who.caller, &stop, &c->err) < 0) {
+                          (struct study_holding){(uint64_t)number, (uint32_t)hold}, step, value,
+                          &c->who.caller, &stop, &c->err) < 0) {
         call_fail(c, &c->err);
         return;
     }
@@ -261,6 +284,8 @@ static bool trial_json(void *arg, const struct trial_row *r)
     jw_int(b, "number", (int64_t)r->number);
     jw_text(b, "state", trial_state_names[r->state]);
     jw_double(b, "value", r->value);
+    if (r->values.n)
+        jw_raw(b, "values", r->values);
     jw_int_or_null(b, "job", (int64_t)r->job, r->job != 0);
     jw_raw(b, "params", r->params);
     jw_str_or_null(b, "reason", r->reason);

@@ -1,7 +1,8 @@
 /* study.c - studies: kept, made again after a restart, changed by people
  *
  * Owns: the list of studies, their engines and their trials in memory.
- * Does not own: requests for points and results (study_call.c), proposals and jobs (study_run.c).
+ * Does not own: requests for points and results (study_call.c), what results mean (study_result.c),
+ * proposals and jobs (study_run.c).
  *
  * Every point that is asked and every result that is told is an operation with a number.  The
  * engine depends on their order alone, so replaying the recorded operations gives the same engine.
@@ -21,7 +22,7 @@ struct study_replay {
     uint64_t op, number;
     double *code; /* NULL = it tells */
     enum trial_state state;
-    double value;
+    double values[TUNE_OBJECTIVES_MAX];
 };
 
 /* ---- the list ---- */
@@ -38,6 +39,10 @@ void study_free(struct study *s)
     json_free(s->def);
     vec_done(&s->calls);
     vec_done(&s->leases);
+    while (s->front.n)
+        free(vec_pop(&s->front).params);
+    vec_done(&s->front);
+    vec_done(&s->values);
     vec_done(&s->trials);
     FREE_EACH(s->name, s->trouble, s->best_params, s);
 }
@@ -115,6 +120,8 @@ bool core_studies_wait(const struct core *c)
 void study_trial_note(struct study *s, enum trial_state state)
 {
     vec_push(&s->trials, ((struct study_trial){.value = NAN, .state = state, .pruned_at = -1}));
+    for (size_t i = 0; s->rules.n_goals > 1 && i < s->rules.n_goals; i++)
+        vec_push(&s->values, NAN);
     s->counts[state]++;
     s->ops++;
 }
@@ -123,58 +130,6 @@ uint64_t study_trial_add(struct study *s, const double *code, enum trial_state s
 {
     study_trial_note(s, state);
     return (uint64_t)tune_study_record(s->engine, code);
-}
-
-/* Kept as text, because the engine may be with another thread when somebody asks. */
-static void study_set_best(struct study *s, uint64_t number)
-{
-    const double *code = NULL;
-    AUTO(buf) struct buf text = {0};
-
-    s->best = number;
-    tune_study_get(s->engine, (int64_t)number, &code);
-    tune_space_write(tune_study_space(s->engine), code, NULL, &text);
-    free(s->best_params);
-    s->best_params = buf_take(&text, NULL);
-}
-
-static bool value_is_better(const struct study *s, double value)
-{
-    double best = s->best ? s->trials.p[s->best - 1].value : NAN;
-
-    return isnan(best) || (s->rules.maximize ? value > best : value < best);
-}
-
-/* A pruned trial tells the engine what it had reached; it is never the best. */
-void study_trial_result(struct study *s, uint64_t number, enum trial_state state, double value)
-{
-    struct study_trial *t = &s->trials.p[number - 1];
-    bool told = state != TRIAL_FAILED && isfinite(value);
-
-    s->counts[t->state]--;
-    t->state = !told && state == TRIAL_DONE ? TRIAL_FAILED : state;
-    t->value = told ? value : NAN;
-    s->counts[t->state]++;
-    s->ops++;
-    study_lease_end(s, number);
-    if (s->stop)
-        tune_stop_finished(s->stop, (int64_t)number);
-    tune_study_tell(s->engine, (int64_t)number, told ? TUNE_DONE : TUNE_FAILED, value, NULL);
-    if (t->state == TRIAL_DONE && value_is_better(s, value))
-        study_set_best(s, number);
-}
-
-struct trial_row study_trial_row(const struct study *s, uint64_t number)
-{
-    const struct study_trial *t = &s->trials.p[number - 1];
-
-    return (struct trial_row){.study = s->seq,
-                              .number = number,
-                              .job = t->job,
-                              .state = t->state,
-                              .value = t->value,
-                              .hold = t->hold,
-                              .lease_s = t->lease_s};
 }
 
 /* ---- after a restart ---- */
@@ -238,10 +193,13 @@ void trial_restore(struct core *c, const struct trial_row *r)
     if (r->told || r->state == TRIAL_PRUNED) /* pruned and not told: it was asked to stop */
         x.state = TRIAL_RUNNING;
     vec_push(&s->replay, x);
-    if (r->told)
-        vec_push(&s->replay,
-                 ((struct study_replay){
-                     .op = r->told, .number = r->number, .state = r->state, .value = r->value}));
+    if (!r->told)
+        return;
+    x = (struct study_replay){.op = r->told, .number = r->number, .state = r->state};
+    if (study_values_read(s, r, x.values, &e) == 0)
+        vec_push(&s->replay, x);
+    else
+        study_unreadable(s, e.text);
 }
 
 static int replay_by_op(const void *a, const void *b)
@@ -265,7 +223,7 @@ static void study_replay(struct study *s)
         if (x->code && s->engine)
             study_trial_add(s, x->code, x->state);
         else if (s->engine && x->number <= s->trials.n)
-            study_trial_result(s, x->number, x->state, x->value);
+            study_trial_result(s, x->number, x->state, x->values);
         s->ops = x->op;
         free(x->code);
     }
@@ -354,12 +312,15 @@ static void study_warm(struct core *c, struct study *s, const struct study *from
         if (!mine)
             continue;
         struct trial_row row = {.study = s->seq, .params = buf_str(&text)};
+        AUTO(buf) struct buf values = {0};
         row.number = study_trial_add(s, mine, TRIAL_RUNNING);
         row.asked = s->ops;
-        study_trial_result(s, row.number, TRIAL_DONE, t->value);
+        study_trial_result(s, row.number, TRIAL_DONE, study_values(from, n));
+        study_values_write(s, row.number, &values);
         row.told = s->ops;
         row.state = TRIAL_DONE;
         row.value = t->value;
+        row.values = buf_str(&values);
         free(mine);
         core_stage(c,
                    &(struct change){.kind = CHANGE_TRIAL, .at_ms = core_wall(c), .trial.row = row});
@@ -403,7 +364,7 @@ void core_study_add(struct core *c, struct str name, const struct json *def, uin
                 "study " STR_FMT " exists with another definition; remove it first, or give "
                 "another name",
                 STR_ARG(name));
-    else if (other && other->asking)
+    else if (other && study_check_goals(other, def, &e) == 0 && other->asking)
         err_set(&e, ERR_UNAVAILABLE, "study %.100s is making a proposal; try again", other->name);
     struct study *s = e.code ? NULL : study_new(c, name, def, who, &e);
     if (!s) {

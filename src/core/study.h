@@ -15,10 +15,14 @@
 #include "tune/stop.h"
 #include "tune/study.h"
 
-/* What the definition of a study says, apart from its space. */
-struct study_rules {
+struct study_goal {
     struct str metric; /* borrowed from the definition */
     bool maximize;
+};
+/* What the definition of a study says, apart from its space. */
+struct study_rules {
+    struct study_goal goals[TUNE_OBJECTIVES_MAX];
+    size_t n_goals;
     bool take_best; /* the best value of the metric counts, not the last one */
     int64_t trials; /* limit; -1 = none */
     int64_t warm;   /* trials that were taken from another study; they do not count against it */
@@ -31,11 +35,16 @@ extern const char *const trial_state_names[];
 
 struct study_trial {
     uint64_t job;
-    double value; /* while it runs: what it reported last, to `stop` */
+    double value; /* the first of several; while it runs: what it reported last, to `stop` */
     enum trial_state state;
     int64_t pruned_at; /* the step at which it was asked to stop; -1 = it was not */
     uint32_t hold;     /* how often it was handed out under a lease: who has it names this number */
     int32_t lease_s;   /* of the client that has it; 0 = none */
+};
+/* A trial that no other is better than in everything. */
+struct study_front {
+    uint64_t number;
+    char *params; /* JSON object */
 };
 /* A trial whose client must give a sign of life in time. */
 struct study_lease {
@@ -58,10 +67,12 @@ struct study {
     bool gone;      /* removed while a proposal was made */
     int64_t created_ms;
     uint64_t ops;      /* asked and told so far */
-    uint64_t best;     /* number of the trial; 0 = none is done */
+    uint64_t best;     /* number of the trial; 0 = none is done, or there are several objectives */
     char *best_params; /* JSON object; NULL with best 0 */
     uint64_t counts[TRIAL_WAITING + 1];
     VEC(struct study_trial) trials;  /* trial n at n - 1 */
+    VEC(double) values;              /* of several objectives: n_goals of each trial */
+    VEC(struct study_front) front;   /* of several objectives, by number */
     VEC(struct study_lease) leases;  /* of trials that clients have */
     struct study_asking *asking;     /* a proposal or a submission under way */
     VEC(struct study_call *) calls;  /* requests that wait for it, the oldest first */
@@ -129,7 +140,8 @@ struct study_result {
     uint64_t number;
     enum trial_state
         state; /* done, failed or pruned; a value that is not finite counts as failed */
-    double value;
+    double values[TUNE_OBJECTIVES_MAX];
+    size_t n_values; /* as many as the study has objectives; a failed trial needs none */
     struct str reason;
     uint32_t hold; /* as the trial was handed out; 0 = not named */
 };
@@ -164,6 +176,8 @@ int core_study_report(struct core *c, uint64_t seq, struct study_holding held, i
 void core_study_recorded(struct core *c, core_act_fn done, void *arg);
 
 /* ---- questions ---- */
+/* The values of a trial that is done, one per objective. */
+const double *study_values(const struct study *s, uint64_t number);
 size_t core_study_count(const struct core *c);
 const struct study *core_study_at(const struct core *c, size_t at); /* in the order made */
 const struct study *core_study_find(const struct core *c, struct str name, uint32_t uid);

@@ -4,7 +4,6 @@
  * Results are checked when their turn has come: all of a request count, or none.
  */
 #include "core/study_priv.h"
-#include <math.h>
 #include <stdlib.h>
 
 enum { WANT_MAX = 10000 };
@@ -49,6 +48,22 @@ void study_call_durable_later(struct core *c, const struct study *s, struct stud
 
 /* ---- results ---- */
 
+static int result_check_values(const struct study *s, const struct study_result *r, struct err *e)
+{
+    size_t goals = s->rules.n_goals;
+
+    if (r->state == TRIAL_PRUNED && goals > 1)
+        return err_set(e, ERR_INVALID,
+                       "trial %llu cannot be pruned: the study has several objectives; tell it as "
+                       "failed",
+                       (unsigned long long)r->number);
+    if (r->state != TRIAL_FAILED && r->n_values != goals)
+        return err_set(e, ERR_INVALID, "trial %llu has %zu value%s, and the study %zu objective%s",
+                       (unsigned long long)r->number, r->n_values, r->n_values == 1 ? "" : "s",
+                       goals, goals == 1 ? "" : "s");
+    return 0;
+}
+
 static int results_check(const struct study *s, const struct study_call *x, struct err *e)
 {
     for (size_t i = 0; i < x->results.n; i++) {
@@ -65,6 +80,8 @@ static int results_check(const struct study *s, const struct study_call *x, stru
         if (t->state != TRIAL_RUNNING && (t->state != TRIAL_WAITING || !t->hold))
             return err_set(e, ERR_CONFLICT, "trial %llu is %s: it has a result, or was not asked",
                            (unsigned long long)n, trial_state_names[s->trials.p[n - 1].state]);
+        if (result_check_values(s, &x->results.p[i], e) < 0)
+            return -1;
         for (size_t k = 0; k < i; k++)
             if (x->results.p[k].number == n)
                 return err_set(e, ERR_CONFLICT, "trial %llu has two results in one request",
@@ -75,14 +92,10 @@ static int results_check(const struct study *s, const struct study_call *x, stru
 
 void study_result_tell(struct core *c, struct study *s, const struct study_result *r)
 {
-    bool nan = r->state == TRIAL_DONE && !isfinite(r->value);
-
-    study_trial_result(s, r->number, r->state, r->value);
-    struct trial_row row = study_trial_row(s, r->number);
-    row.told = s->ops;
-    row.reason = nan && !r->reason.n ? STR("its value is not a finite number") : r->reason;
-    core_stage(c, &(struct change){
-                      .kind = CHANGE_TRIAL_TOLD, .at_ms = core_wall(c), .trial_told.row = row});
+    study_trial_result(s, r->number, r->state, r->values);
+    bool nan = r->state == TRIAL_DONE && s->trials.p[r->number - 1].state == TRIAL_FAILED;
+    study_result_stage(c, s, r->number,
+                       nan && !r->reason.n ? STR("its value is not a finite number") : r->reason);
 }
 
 /* ---- points ---- */

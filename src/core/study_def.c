@@ -22,17 +22,47 @@ static int whole_number(const struct json *def, const char *key, int64_t low, in
     return 0;
 }
 
+static bool goal_read(const struct json *o, struct study_goal *out)
+{
+    struct str low = json_get_str(o, "minimize"), high = json_get_str(o, "maximize");
+
+    *out = (struct study_goal){high.n ? high : low, high.n > 0};
+    return json_type(o) == JSON_OBJECT && json_len(o) == 1 && out->metric.n;
+}
+
+/* A metric, or a list of them. */
 static int objective_read(const struct json *def, struct study_rules *r, struct err *e)
 {
     const struct json *o = json_get(def, "objective");
-    struct str low = json_get_str(o, "minimize"), high = json_get_str(o, "maximize");
+    bool list = json_type(o) == JSON_ARRAY;
 
-    if (json_type(o) != JSON_OBJECT || json_len(o) != 1 || !(low.n || high.n))
+    r->n_goals = list ? json_len(o) : 1;
+    if (r->n_goals < 1 || r->n_goals > TUNE_OBJECTIVES_MAX)
+        return err_set(e, ERR_INVALID, "objective: give 1 to %d metrics, not %zu",
+                       TUNE_OBJECTIVES_MAX, r->n_goals);
+    for (size_t i = 0; i < r->n_goals; i++) {
+        if (!goal_read(list ? json_at(o, i) : o, &r->goals[i]))
+            return err_set(e, ERR_INVALID,
+                           "objective: give one metric: {\"minimize\": \"loss\"} or {\"maximize\": "
+                           "\"acc\"}, or a list of such");
+        for (size_t k = 0; k < i; k++)
+            if (str_eq(r->goals[i].metric, r->goals[k].metric))
+                return err_set(e, ERR_INVALID, "objective: " STR_FMT " is named twice",
+                               STR_ARG(r->goals[i].metric));
+    }
+    return 0;
+}
+
+int study_check_goals(const struct study *from, const struct json *def, struct err *e)
+{
+    struct study_rules r = {0};
+
+    if (objective_read(def, &r, e) < 0)
+        return -1;
+    if (r.n_goals != from->rules.n_goals)
         return err_set(e, ERR_INVALID,
-                       "objective: give one metric: {\"minimize\": \"loss\"} or {\"maximize\": "
-                       "\"acc\"}");
-    r->maximize = high.n > 0;
-    r->metric = high.n ? high : low;
+                       "from: study %.80s has %zu objectives, not %zu; name one with as many",
+                       from->name, from->rules.n_goals, r.n_goals);
     return 0;
 }
 
@@ -50,6 +80,9 @@ int study_rules_read(const struct json *def, struct study_rules *out, struct err
     if (take.n && !str_eq_c(take, "last") && !str_eq_c(take, "best"))
         return err_set(e, ERR_INVALID, "take: must be \"last\" or \"best\", the value that counts");
     r.take_best = str_eq_c(take, "best");
+    if (r.take_best && r.n_goals > 1)
+        return err_set(e, ERR_INVALID,
+                       "take: of several objectives the last values count; leave take out");
     r.parallel = (int32_t)parallel;
     r.has_job = json_has(def, "job");
     *out = r;
@@ -60,6 +93,7 @@ int study_engine_new(const struct json *def, struct tune_study **out, struct err
 {
     struct study_rules r;
     struct tune_space *space = NULL;
+    bool maximize[TUNE_OBJECTIVES_MAX];
     struct str engine = json_get_str(def, "engine");
     char name[40];
     int64_t seed;
@@ -70,11 +104,15 @@ int study_engine_new(const struct json *def, struct tune_study **out, struct err
                                     e) < 0)
         return -1;
     snprintf(name, sizeof(name), STR_FMT, STR_ARG(engine));
+    for (size_t i = 0; i < r.n_goals; i++)
+        maximize[i] = r.goals[i].maximize;
     return tune_study_new(space,
                           &(struct tune_conf){.engine = engine.n ? name : NULL,
                                               .seed = (uint64_t)seed,
-                                              .maximize = r.maximize,
-                                              .budget = r.trials},
+                                              .maximize = maximize[0],
+                                              .budget = r.trials,
+                                              .objectives = r.n_goals,
+                                              .maximize_each = maximize},
                           out, e);
 }
 

@@ -10,7 +10,6 @@
  * HOLDS_MAX times is told as failed, since it may be what ends its clients.
  */
 #include "core/study_priv.h"
-#include <math.h>
 
 enum { HOLDS_MAX = 4 };
 
@@ -121,8 +120,7 @@ void study_vanished_result(struct core *c, struct study *s, uint64_t number)
             t->lease_s);
     study_result_tell(
         c, s,
-        &(struct study_result){
-            .number = number, .state = TRIAL_FAILED, .value = NAN, .reason = str_of(e.text)});
+        &(struct study_result){.number = number, .state = TRIAL_FAILED, .reason = str_of(e.text)});
 }
 
 /* A trial that waits is its client's again. */

@@ -44,20 +44,33 @@ struct study *study_of_caller(const struct core *c, uint64_t seq, const struct c
                               struct err *e);
 void study_free(struct study *s);
 void study_set_trouble(struct study *s, const char *text);
-/* The row of a trial, for a change. */
+/* The row of a trial, for a change (study_result.c). */
 struct trial_row study_trial_row(const struct study *s, uint64_t number);
 /* Adds a trial to the engine and to the list; nothing is staged.  Returns its number. */
 uint64_t study_trial_add(struct study *s, const double *code, enum trial_state state);
 /* Adds a trial to the list that the engine has already. */
 void study_trial_note(struct study *s, enum trial_state state);
-/* The engine and the counts learn the result; nothing is staged. */
-void study_trial_result(struct study *s, uint64_t number, enum trial_state state, double value);
+
+/* study_result.c */
+/* As they are recorded; nothing for one objective. */
+void study_values_write(const struct study *s, uint64_t number, struct buf *out);
+int study_values_read(const struct study *s, const struct trial_row *r, double *out, struct err *e);
+/* The engine, the counts and the best learn the result; nothing is staged.  The values, one per
+ * objective, are not looked at when the trial has failed. */
+void study_trial_result(struct study *s, uint64_t number, enum trial_state state,
+                        const double *values);
+/* The result as it is in memory is recorded. */
+void study_result_stage(struct core *c, const struct study *s, uint64_t number, struct str reason);
+
+/* study.c */
 /* Carries out what waits, then asks for the next trial. */
 void study_go_on(struct core *c, struct study *s);
 
 /* study_def.c */
 /* Do two definitions say the same?  Limits, which people change, and environments do not count. */
 bool study_def_same(const struct json *old, const struct json *def);
+/* Can a study with this definition begin with the results of another? */
+int study_check_goals(const struct study *from, const struct json *def, struct err *e);
 
 /* study_run.c */
 /* Begins to propose: what `call` wants, or one point for a job of the study. */

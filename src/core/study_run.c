@@ -338,21 +338,22 @@ void study_job_restored(struct core *c, struct study *s, uint64_t number)
     study_push_end(c, s, number, rec.state);
 }
 
-/* The number that counts; NaN: *e says why there is none. */
-static double study_job_value(struct core *c, const struct study *s, uint64_t job, struct err *e)
+/* The number that counts of one objective; NaN: *e says why there is none. */
+static double study_job_value(struct core *c, const struct study *s, const struct study_goal *g,
+                              uint64_t job, struct err *e)
 {
     struct ledger *led = &c->conf.ledger;
     struct metric_facts f = {0};
 
     if (!led->read_metric)
         err_set(e, ERR_NOT_FOUND, "metrics are not kept here");
-    if (!led->read_metric || led->read_metric(led->self, job, s->rules.metric, &f, e) < 0)
+    if (!led->read_metric || led->read_metric(led->self, job, g->metric, &f, e) < 0)
         return NAN;
-    double best = s->rules.maximize ? f.max : f.min;
+    double best = g->maximize ? f.max : f.min;
     double value = s->rules.take_best && f.n ? best : f.last;
     if (!isfinite(value))
         err_set(e, ERR_INVALID, "the last value of " STR_FMT " is not a finite number",
-                STR_ARG(s->rules.metric));
+                STR_ARG(g->metric));
     return value;
 }
 
@@ -367,7 +368,11 @@ void study_job_result(struct core *c, struct study *s, const struct study_call *
 
     if (t->state != TRIAL_RUNNING)
         return;
-    double value = state == TRIAL_FAILED ? NAN : study_job_value(c, s, t->job, &e);
+    double values[TUNE_OBJECTIVES_MAX] = {NAN};
+    for (size_t i = 0; state != TRIAL_FAILED && !e.code && i < s->rules.n_goals; i++)
+        values[i] = study_job_value(c, s, &s->rules.goals[i], t->job, &e);
+    if (e.code)
+        values[0] = NAN; /* one that is missing makes the trial a failed one */
     if (pruned)
         err_set(&e, ERR_INVALID, "stopped by %s at step %lld",
                 s->stop && tune_stop_reason(s->stop, (int64_t)x->number)
@@ -377,10 +382,6 @@ void study_job_result(struct core *c, struct study *s, const struct study_call *
     if (state == TRIAL_FAILED)
         err_set(&e, ERR_INVALID, "job %llu ended as %s", (unsigned long long)t->job,
                 job_state_name(x->ended));
-    study_trial_result(s, x->number, state, value);
-    struct trial_row row = study_trial_row(s, x->number);
-    row.told = s->ops;
-    row.reason = str_of(e.text);
-    core_stage(c, &(struct change){
-                      .kind = CHANGE_TRIAL_TOLD, .at_ms = core_wall(c), .trial_told.row = row});
+    study_trial_result(s, x->number, state, values);
+    study_result_stage(c, s, x->number, str_of(e.text));
 }

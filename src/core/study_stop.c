@@ -17,10 +17,14 @@
 int study_stop_new(const struct json *def, const struct study_rules *r, struct tune_stop **out,
                    struct err *e)
 {
-    struct tune_stop_conf conf = {.maximize = r->maximize};
+    struct tune_stop_conf conf = {.maximize = r->goals[0].maximize};
 
     if (tune_stop_parse(json_get(def, "stop"), &conf, e) < 0)
         return err_wrap(e, "stop");
+    if (conf.layers && r->n_goals > 1)
+        return err_set(e, ERR_INVALID,
+                       "stop: a trial with several objectives cannot be judged by one of them; "
+                       "leave stop out, or name one objective");
     *out = conf.layers ? tune_stop_new(&conf) : NULL;
     return 0;
 }
@@ -67,7 +71,7 @@ void study_job_points(struct core *c, uint64_t job, struct str name, struct str 
     struct study *s = w ? study_by_seq(c, w->study) : NULL;
     size_t n = series_count(block);
 
-    if (!s || !s->stop || !n || !str_eq(name, s->rules.metric))
+    if (!s || !s->stop || !n || !str_eq(name, s->rules.goals[0].metric))
         return;
     AUTO_FREE struct series_point *p = xcalloc(n, sizeof(*p));
     if (series_unpack(block, p, NULL) < 0)
@@ -116,8 +120,8 @@ void study_stop_replay(struct core *c, struct study *s)
     for (uint64_t n = 1; n <= s->trials.n; n++) {
         x.number = n;
         if (s->trials.p[n - 1].job)
-            led->read_points(led->self, s->trials.p[n - 1].job, s->rules.metric, past_add, &x,
-                             NULL);
+            led->read_points(led->self, s->trials.p[n - 1].job, s->rules.goals[0].metric, past_add,
+                             &x, NULL);
     }
     if (x.all.n)
         qsort(x.all.p, x.all.n, sizeof(*x.all.p), past_by_time);

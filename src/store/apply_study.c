@@ -35,12 +35,12 @@ int apply_trial(struct applier *a, const struct trial_row *r, struct err *e)
 {
     return db_run(a->db, e,
                   "INSERT INTO trial(study, number, job, params, asked, told, state, value, hold,"
-                  " lease_s) SELECT seq, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10 FROM study"
-                  " WHERE seq = ?1"
+                  " lease_s, results) SELECT seq, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11"
+                  " FROM study WHERE seq = ?1"
                   " ON CONFLICT(study, number) DO UPDATE SET state = ?7, hold = ?9, lease_s = ?10",
                   INT(r->study), INT(r->number), INT(r->job), TEXT(r->params), INT(r->asked),
                   INT(r->told), INT(r->state), number_or_null(r->value), INT(r->hold),
-                  INT(r->lease_s));
+                  INT(r->lease_s), TEXT_OR_NULL(r->values));
 }
 
 int apply_trial_submitted(struct applier *a, const struct submission *s, struct err *e)
@@ -56,8 +56,8 @@ int apply_trial_told(struct applier *a, const struct change *c, struct err *e)
     const struct trial_row *r = &c->trial_told.row;
 
     return db_run(a->db, e,
-                  "UPDATE trial SET told = ?3, state = ?4, value = ?5, reason = ?6"
+                  "UPDATE trial SET told = ?3, state = ?4, value = ?5, reason = ?6, results = ?7"
                   " WHERE study = ?1 AND number = ?2 AND told = 0",
                   INT(r->study), INT(r->number), INT(r->told), INT(r->state),
-                  number_or_null(r->value), TEXT_OR_NULL(r->reason));
+                  number_or_null(r->value), TEXT_OR_NULL(r->reason), TEXT_OR_NULL(r->values));
 }

@@ -32,8 +32,8 @@ static const size_t texts[CHANGE_KINDS][CHANGE_TEXTS_MAX - 1] = {
     [CHANGE_HOOK] = {AT(hook.name), AT(hook.filter), AT(hook.action), AT(hook.secret)},
     [CHANGE_DELIVERED] = {AT(delivered.error)},
     [CHANGE_STUDY] = {AT(study.row.name), AT(study.row.user), AT(study.row.def)},
-    [CHANGE_TRIAL] = {AT(trial.row.params)},
-    [CHANGE_TRIAL_TOLD] = {AT(trial_told.row.reason)},
+    [CHANGE_TRIAL] = {AT(trial.row.params), AT(trial.row.values)},
+    [CHANGE_TRIAL_TOLD] = {AT(trial_told.row.reason), AT(trial_told.row.values)},
 };
 
 size_t change_texts(struct change *c, struct str *out[CHANGE_TEXTS_MAX])

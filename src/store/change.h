@@ -59,7 +59,8 @@ struct trial_row {
     struct str params;      /* JSON object */
     uint64_t asked, told;   /* told 0 = no result yet */
     enum trial_state state; /* waiting: chosen by a person, not handed out yet */
-    double value;           /* NaN = none */
+    double value;           /* NaN = none; the first of several */
+    struct str values;      /* JSON array, of a study with several objectives; empty = none */
     struct str reason;      /* why it failed or was pruned; empty = nothing to say */
     uint32_t hold;          /* how often it was handed out under a lease; 0 = never */
     int32_t lease_s;        /* of the client that has it; 0 = it may take for ever */
@@ -328,7 +329,7 @@ struct change_study_gone {
 struct change_trial {
     struct trial_row row;
 };
-/* The result of a trial: number, told, state, value and reason of the row. */
+/* The result of a trial: number, told, state, value, values and reason of the row. */
 struct change_trial_told {
     struct trial_row row;
 };

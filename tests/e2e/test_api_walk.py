@@ -360,6 +360,25 @@ def walk_leases(ask, one):
     ask("DELETE", "/v1/studies/lent", want=204, route=one)
 
 
+def walk_objectives(ask, one, good):
+    two = {**good, "name": "two", "objective": [{"minimize": "loss"}, {"maximize": "acc"}]}
+    for change, word in (({"stop": "asha"}, "leave stop out"), ({"take": "best"}, "take"), ({"engine": "cmaes"}, "nsga2"), ({"objective": []}, "1 to 8"),
+                         ({"objective": [{"minimize": "a"}] * 2}, "twice"), ({"objective": [3]}, "objective")):
+        text = ask("POST", "/v1/studies", {**two, **change}, want=400)["error"]["message"]
+        assert word in text, text
+    assert ask("POST", "/v1/studies", two, want=201)["front"] == []
+    asked = ask("POST", "/v1/studies/two/ask", {"n": 2}, want=200, route=one + "/ask")["trials"]
+    for bad in ({"value": 1}, {"values": [1]}, {"values": [1, None]}, {"values": [1] * 9}, {"values": [1, 2], "pruned": True}):
+        ask("POST", "/v1/studies/two/tell", {"trials": [{"number": 1, **bad}]}, want=400, route=one + "/tell")
+    told = [{"number": 1, "values": [0.5, 0.25]}, {"number": 2, "values": [0.5, "nan"]}]
+    ask("POST", "/v1/studies/two/tell", {"trials": told}, want=200, route=one + "/tell")
+    about = ask("GET", "/v1/studies/two", want=200, route=one)
+    assert about["best"] is None and about["front"] == [{"number": 1, "job": None, "values": [0.5, 0.25], "params": asked[0]["params"]}], about
+    page = ask("GET", "/v1/studies/two/trials", want=200, route=one + "/trials")["items"]
+    assert [(t["state"], t.get("values")) for t in page] == [("done", [0.5, 0.25]), ("failed", None)], page
+    ask("DELETE", "/v1/studies/two", want=204, route=one)
+
+
 def walk_studies(ask):
     one = "/v1/studies/{name}"
     good = {"name": "s", "space": {"x": {"uniform": [0, 1]}, "o": ["adam", "sgd"]}, "objective": {"minimize": "loss"}, "trials": 4}
@@ -387,6 +406,7 @@ def walk_studies(ask):
     last = ask("POST", "/v1/studies/s/ask", {"n": 5}, want=200, route=one + "/ask")
     assert last == {"trials": [{"number": 4, "params": {"x": 0.25, "o": "sgd"}}], "exhausted": True}
     walk_leases(ask, one)
+    walk_objectives(ask, one, good)
     page = ask("GET", "/v1/studies/s/trials?limit=2", want=200, route=one + "/trials")
     assert [t["state"] for t in page["items"]] == ["done", "failed"] and page["next"] == 2
     assert [t["number"] for t in ask("GET", "/v1/studies/s/trials?after=2", want=200, route=one + "/trials")["items"]] == [3, 4]

@@ -46,16 +46,22 @@ def worth(p):
     return (p["x"] - 2) ** 2 + (p["y"] - 9) ** 2 / 4 + abs(p["k"] - 4) + {"a": 3, "b": 0, "c": 1}[p["o"]]
 
 
-def play(home, name, rounds, cut):
+def result(i, t, two):
+    if i % 9 == 4:
+        return {"number": t["number"], "failed": True}
+    value = worth(t["params"])
+    return {"number": t["number"], "values": [value, t["params"]["x"]]} if two else {"number": t["number"], "value": value}
+
+
+def play(home, name, rounds, cut, two=False):
     """Four in flight, results in an order that is always the same; the daemon is killed before some of the rounds."""
     flying = home.api("POST", f"/v1/studies/{name}/ask", {"n": 4})["trials"]
     for i in range(rounds):
         if i in cut:
             home.again()
         t = flying.pop((i * 7) % 4)
-        told = {"number": t["number"], "failed": True} if i % 9 == 4 else {"number": t["number"], "value": worth(t["params"])}
-        flying += home.api("POST", f"/v1/studies/{name}/tell", {"trials": [told], "ask": 1})["trials"]
-    return [(t["number"], t["state"], t["value"], t["params"]) for t in home.trials(name)]
+        flying += home.api("POST", f"/v1/studies/{name}/tell", {"trials": [result(i, t, two)], "ask": 1})["trials"]
+    return [(t["number"], t["state"], t.get("values", t["value"]), t["params"]) for t in home.trials(name)]
 
 
 def test_a_cut_study_equals_the_uncut_one():
@@ -66,6 +72,41 @@ def test_a_cut_study_equals_the_uncut_one():
             whole = play(home, "whole-" + engine, 32, ())
             assert play(home, "cut-" + engine, 32, (3, 17, 30)) == whole, engine
             assert len({str(t[3]) for t in whole}) == len(whole), engine
+
+
+TWO = [{"minimize": "loss"}, {"maximize": "x"}]
+
+
+def front(trials):
+    """Numbers of the trials that no other one dominates, by comparing all pairs."""
+    done = [(t["number"], t["values"][0], -t["values"][1]) for t in trials if t["state"] == "done"]
+    return [a[0] for a in done if not any(b[1] <= a[1] and b[2] <= a[2] and b[1:] != a[1:] for b in done)]
+
+
+def test_several_objectives_cut_and_uncut():
+    """Every engine that serves several objectives; the front is the one of all pairs, also after the last kill."""
+    with Home() as home:
+        for engine in ("auto", "motpe", "nsga2", "random", "sobol", "grid"):
+            space = {**SPACE, "x": {"int": [-5, 10]}, "y": {"int": [0, 15]}} if engine == "grid" else SPACE
+            for name in ("whole-", "cut-"):
+                home.study(name + engine, engine=engine, seed=11, objective=TWO, space=space)
+            whole = play(home, "whole-" + engine, 40, (), True)
+            assert play(home, "cut-" + engine, 40, (3, 25, 38), True) == whole, engine
+            home.again()
+            end = home.get("cut-" + engine)
+            assert [f["number"] for f in end["front"]] == front(home.trials("cut-" + engine)), (engine, end["front"])
+            assert end["best"] is None and all(f["values"][1] == f["params"]["x"] for f in end["front"])
+
+
+def test_jobs_with_several_objectives():
+    script = "import sys; sys.path.insert(0, sys.argv[1]); import berth; x = int(sys.argv[2]); berth.log(loss=x); x == 3 or berth.log(acc=[5, 1, 7, 0][x])"
+    with Home() as home:
+        home.study(space={"x": {"int": [0, 3]}}, engine="grid", parallel=2, objective=[{"minimize": "loss"}, {"maximize": "acc"}],
+                   job={"command": ["/usr/bin/python3", "-c", script, os.path.abspath(PYTHON), "{x}"], "cwd": "/"})
+        end = home.finished()
+        assert [f["values"] for f in end["front"]] == [[0, 5], [2, 7]] or [f["values"] for f in end["front"]] == [[2, 7], [0, 5]], end
+        failed = [t for t in home.trials() if t["state"] == "failed"]
+        assert len(failed) == 1 and "no metric acc" in failed[0]["reason"], failed
 
 
 def exchange(http, path, body):

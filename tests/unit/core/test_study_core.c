@@ -2,6 +2,7 @@
 #include "base/util.h"
 #include "core/bench.h"
 #include "core/study.h"
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -155,7 +156,8 @@ static void ask_leased(struct bench *b, const struct study *s)
 
 static void tell_held(struct bench *b, const struct study *s, uint64_t number, uint32_t hold)
 {
-    struct study_result r = {.number = number, .state = TRIAL_DONE, .value = 1, .hold = hold};
+    struct study_result r = {
+        .number = number, .state = TRIAL_DONE, .values = {1}, .n_values = 1, .hold = hold};
 
     exchange(b, s, &r, 1, 0, &owner);
     bench_settle(b, 0);
@@ -200,8 +202,9 @@ static void results_count_all_or_none(void **state)
 {
     struct bench *b = *state;
     const struct study *s = add(b, "s", SPACE ", \"engine\": \"random\"}");
-    const struct study_result two[] = {{.number = 1, .state = TRIAL_DONE, .value = 0.5},
-                                       {.number = 7, .state = TRIAL_DONE, .value = 0.5}};
+    const struct study_result two[] = {
+        {.number = 1, .state = TRIAL_DONE, .values = {0.5}, .n_values = 1},
+        {.number = 7, .state = TRIAL_DONE, .values = {0.5}, .n_values = 1}};
 
     exchange(b, s, NULL, 0, 3, &owner);
     bench_settle(b, 0);
@@ -412,6 +415,73 @@ static void no_lease_no_end(void **state)
     assert_int_equal(t.told, 1);
 }
 
+#define TWO                                                                                        \
+    "{\"space\": {\"x\": {\"uniform\": [0, 1]}}, \"objective\": [{\"minimize\": \"loss\"}, "       \
+    "{\"maximize\": \"acc\"}]"
+
+static void tell_two(struct bench *b, const struct study *s, uint64_t number, double loss,
+                     double acc)
+{
+    struct study_result r = {
+        .number = number, .state = TRIAL_DONE, .values = {loss, acc}, .n_values = 2};
+
+    exchange(b, s, &r, 1, 0, &owner);
+    bench_settle(b, 0);
+    assert_int_equal(t.told, 1);
+}
+
+static void several_objectives_have_a_front(void **state)
+{
+    struct bench *b = *state;
+    const struct study *s = add(b, "s", TWO ", \"engine\": \"nsga2\", \"trials\": 9}");
+    const struct study_result bad[] = {
+        {.number = 6, .state = TRIAL_DONE, .values = {1}, .n_values = 1},
+        {.number = 6, .state = TRIAL_PRUNED, .values = {1, 1}, .n_values = 2}};
+
+    exchange(b, s, NULL, 0, 6, &owner);
+    bench_settle(b, 0);
+    tell_two(b, s, 2, 0.5, 0.5);
+    tell_two(b, s, 1, 0.4, 0.4);
+    assert_int_equal(s->front.n, 2);
+    assert_int_equal(s->front.p[0].number, 1); /* in the order in which they were asked */
+    tell_two(b, s, 3, 0.6, 0.5);               /* nowhere better than 2 */
+    assert_int_equal(s->front.n, 2);
+    tell_two(b, s, 4, 0.4, 0.6); /* better than both */
+    assert_int_equal(s->front.n, 1);
+    assert_int_equal(s->front.p[0].number, 4);
+    assert_non_null(strstr(s->front.p[0].params, "\"x\""));
+    tell_two(b, s, 5, 0.1, NAN); /* half a result is none */
+    assert_int_equal(s->counts[TRIAL_FAILED], 1);
+    assert_int_equal(s->front.n, 1);
+    assert_int_equal(s->best, 0);
+    for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+        exchange(b, s, &bad[i], 1, 0, &owner);
+        bench_settle(b, 0);
+        assert_int_equal(t.err.code, ERR_INVALID);
+        assert_non_null(strstr(t.err.text, "trial 6"));
+    }
+}
+
+static void a_warm_start_has_as_many_objectives(void **state)
+{
+    struct bench *b = *state;
+    const struct study *s = add(b, "two", TWO "}"), *other = add(b, "one", SPACE "}");
+    AUTO(json) struct json *j = NULL;
+    struct err e;
+
+    exchange(b, s, NULL, 0, 1, &owner);
+    bench_settle(b, 0);
+    tell_two(b, s, 1, 1, 2);
+    assert_int_equal(json_parse(STR(TWO ", \"seed\": 5}"), "definition", &j, &e), 0);
+    core_study_add(b->core, STR("next"), j, other->seq, &owner, on_acted, b);
+    assert_int_equal(t.err.code, ERR_INVALID);
+    core_study_add(b->core, STR("next"), j, s->seq, &owner, on_acted, b);
+    bench_settle(b, 0);
+    s = core_study_find(b->core, STR("next"), owner.uid);
+    assert_int_equal(s->front.n, 1);
+    assert_true(study_values(s, 1)[1] == 2);
+}
+
 static void bad_definitions_name_the_member(void **state)
 {
     static const struct {
@@ -426,6 +496,11 @@ static void bad_definitions_name_the_member(void **state)
         {SPACE ", \"seed\": -1}", "seed"},
         {SPACE ", \"stop\": \"magic\"}", "stop"},
         {"{\"space\": {}, \"objective\": {\"minimize\": \"a\", \"maximize\": \"b\"}}", "objective"},
+        {"{\"space\": {}, \"objective\": []}", "objective"},
+        {"{\"space\": {}, \"objective\": [{\"minimize\": \"a\"}, {\"maximize\": \"a\"}]}", "twice"},
+        {TWO ", \"stop\": \"asha\"}", "leave stop out"},
+        {TWO ", \"take\": \"best\"}", "take"},
+        {TWO ", \"engine\": \"gp\"}", "motpe"},
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
@@ -451,6 +526,8 @@ int main(void)
         T(a_late_client_keeps_what_nobody_took),
         T(a_trial_that_ends_its_clients_fails),
         T(no_lease_no_end),
+        T(several_objectives_have_a_front),
+        T(a_warm_start_has_as_many_objectives),
         T(bad_definitions_name_the_member),
     };
 
