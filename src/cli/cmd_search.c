@@ -15,9 +15,10 @@ enum { PARALLEL_MAX = 100000 };
 
 #define SEARCH(member) offsetof(struct search_opts, member)
 static const struct opt search_option_table[] = {
-    {"minimize", 0, OPT_TEXT, "METRIC", SEARCH(minimize),
+    {"minimize", 0, OPT_LIST, "METRIC", SEARCH(minimize),
      "find the smallest value of this metric, which the job reports: berth.log(loss=…)"},
-    {"maximize", 0, OPT_TEXT, "METRIC", SEARCH(maximize), "find the largest value of this metric"},
+    {"maximize", 0, OPT_LIST, "METRIC", SEARCH(maximize),
+     "find the largest value of this metric; several such options search for a front of trials"},
     {"trials", 'n', OPT_INT, "N", SEARCH(trials), "end after N trials (default: no limit)"},
     {"parallel", 'j', OPT_INT, "N", SEARCH(parallel), "run N trials at once (default 1)"},
     {"engine", 0, OPT_CHOICE, "NAME", SEARCH(engine), tune_engine_help, COMPLETE_CHOICES,
@@ -33,7 +34,8 @@ static const struct opt search_option_table[] = {
      "propose only trials for which this holds: 'a + b <= 1'"},
     {"from", 0, OPT_TEXT, "SEARCH", SEARCH(from), "begin with what another search has learned"},
     {"detach", 'd', OPT_FLAG, NULL, SEARCH(detach), "start the search and return"},
-    {"run", 0, OPT_FLAG, NULL, SEARCH(run), "of best: run the best trial again, as a new job"},
+    {"run", 0, OPT_FLAG, NULL, SEARCH(run),
+     "of best: run the best trial again, or the named one of a front, as a new job"},
     {"svg", 0, OPT_TEXT, "FILE", SEARCH(svg), "of plot and importance: write the picture there",
      COMPLETE_FILE},
     {"force", 0, OPT_FLAG, NULL, SEARCH(force), "of stop and rm: cancel the trials that run"},
@@ -155,7 +157,8 @@ static int search_run(struct cli *c, const void *opts, const struct operands *op
 const struct command cmd_search = {
     USAGE(SECTION_RUN, "search",
           "[OPTION…] --param K=RANGE… -- COMMAND…\n[OPTION…] FILE.yaml [-- COMMAND…]\nls\n"
-          "show|best|trials|export|importance NAME\nplot NAME [PICTURE [X Y]]\nresume|stop|rm "
+          "show|trials|export NAME\nbest NAME [TRIAL]\nimportance NAME [METRIC]\nplot NAME "
+          "[PICTURE [X Y]]\nresume|stop|rm "
           "NAME\nextend NAME N\nenqueue NAME K=V…"),
     .summary = "search good hyper-parameters of a program",
     .description =
@@ -166,6 +169,10 @@ const struct command cmd_search = {
         "Ranges: K=log:1e-5..1e-1, K=uniform:0..1, K=uniform:0..1:0.1 with steps, K=int:1..8, "
         "K=int:16..1024:log, K=adam,sgd, K=ordinal:1,2,4, K=3 or JSON. 'K=uniform:0..1 when "
         "opt=sgd' exists only with that choice.\n\n"
+        "Several metrics (--minimize loss --maximize acc) have no best trial but a front: the "
+        "trials "
+        "that no other is better than in everything. show and best list it, plot NAME pareto draws "
+        "it.\n\n"
         "A file has the same as YAML: space (or params), objective, trials, parallel, stop, "
         "engine, seed, constraints, and the keys of a job beside them or below job.\n\n"
         "Needs no daemon, as berth run. Ctrl-C pauses the search, and so does a crash; the same "
@@ -187,7 +194,8 @@ const struct command cmd_search = {
         {"berth search export train > trials.csv", "all trials, a column for each parameter"},
         {"berth search importance train", "which parameters matter, and which only together"},
         {"berth search plot train contour lr layers --svg lr.svg",
-         "a picture; others are history, parallel, importance, slice and pareto"},
+         "a picture; others are history, parallel, importance and slice"},
+        {"berth search plot train pareto", "the front of several objectives"},
         {"berth search stop train", "start no more trials; berth search resume train continues"}),
     OPERANDS("action", 0, SIZE_MAX, COMPLETE_CHOICES),
     .choices = SEARCH_VERBS,

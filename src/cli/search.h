@@ -9,8 +9,8 @@
 struct search_opts {
     struct job_opts job;
     struct opt_num parallel, trials, seed;
-    const char *minimize, *maximize, *take, *engine, *stop, *from, *svg;
-    struct opt_list constraints;
+    const char *take, *engine, *stop, *from, *svg;
+    struct opt_list minimize, maximize, constraints;
     bool quiet, detach, run, force;
 };
 
@@ -39,12 +39,25 @@ void search_curve_add(struct search_curve *c, double value, bool minimize);
  * values. */
 void search_curve_draw(struct buf *b, const struct search_curve *c, size_t width);
 
-bool search_minimizes(const struct json *study);
-struct str search_metric(const struct json *study); /* "loss" */
+/* An objective; a study with several has no best trial but a front. */
+struct search_goal {
+    struct str metric; /* "loss" */
+    bool minimize;
+};
+size_t search_goals(const struct json *study);
+struct search_goal search_goal(const struct json *study, size_t at);
+/* "minimize loss, maximize acc" with the two words for the directions. */
+void search_aim_text(struct buf *b, const struct json *study, const char *low, const char *high);
+/* Has a trial a result? */
+bool search_has_best(const struct json *study);
+/* Changes when the best trial, or the front, does; 0 = there is none. */
+int64_t search_best_mark(const struct json *study);
 bool search_over(const struct json *study);
 int64_t search_done_count(const struct json *study); /* trials with an outcome, also failed ones */
-/* "loss 0.031 in trial 7: lr=0.01 opt=adam"; "" before the first result. */
+/* "loss 0.031 in trial 7: lr=0.01 opt=adam", "a front of 3 trials"; "" before the first result. */
 void search_best_text(struct buf *b, const struct json *study);
+/* "trial 7: loss 0.031, acc 0.9: lr=0.01" of a member of the front. */
+void search_front_text(struct buf *b, const struct json *study, const struct json *member);
 /* The counts of a study as progress.h wants them; yours. */
 struct json *search_counts(const struct json *study);
 /* The lines of the live view: the bar, the best, the curve. */
@@ -68,7 +81,8 @@ int search_curve_load(struct cli *c, const struct json *study, struct search_cur
 int search_stay(struct run_session *s, const char *name, bool quiet);
 
 /* ---- search_plot.c ---- */
-/* berth search importance NAME, berth search plot NAME [PICTURE [X Y]]; ops->n is 2 or more. */
+/* berth search importance NAME [METRIC], berth search plot NAME [PICTURE [X Y]]; ops->n is 2 or
+ * more. */
 int search_plot(struct cli *c, const struct search_opts *o, const struct operands *ops,
                 struct err *e);
 

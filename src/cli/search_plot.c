@@ -83,6 +83,34 @@ static int plot_param(const struct tune_view *v, const char *name, long *out, st
     return 0;
 }
 
+/* -1: the search has no objective of this name. */
+static long plot_goal(const struct tune_view *v, const char *name)
+{
+    for (size_t i = 0; i < v->n_goals; i++)
+        if (!strcmp(v->goal_names[i], name))
+            return (long)i;
+    return -1;
+}
+
+/* Names behind the picture: two parameters of contour, two objectives of pareto, an objective of
+ * the others. */
+static int plot_words(const struct tune_view *v, const struct operands *words,
+                      struct tune_picture *p, struct err *e)
+{
+    if (p->kind == TUNE_CONTOUR)
+        return (words->n > 0 && plot_param(v, words->p[0], &p->x, e) < 0) ||
+                       (words->n > 1 && plot_param(v, words->p[1], &p->y, e) < 0)
+                   ? -1
+                   : 0;
+    for (size_t i = 0; i < MIN(words->n, p->kind == TUNE_PARETO ? 2u : 1u); i++) {
+        long goal = plot_goal(v, words->p[i]);
+        if (goal < 0)
+            return err_set(e, ERR_INVALID, "the search has no objective '%.60s'", words->p[i]);
+        *(i ? &p->other : &p->goal) = (size_t)goal;
+    }
+    return 0;
+}
+
 static int plot_draw(struct cli *c, const struct tune_view *v, struct tune_picture *p,
                      const char *svg, struct err *e)
 {
@@ -105,24 +133,25 @@ static int plot_loaded(struct cli *c, struct plot_load *l, const struct operands
     struct tune_view v = tune_trials_view(&l->trials);
     bool shares = !strcmp(ops->p[0], "importance");
     struct tune_picture p = tune_picture_of(shares ? TUNE_IMPORTANCE : TUNE_HISTORY);
+    size_t at = shares ? 2 : 3;
+    struct operands words = {ops->p + at, ops->n > at ? ops->n - at : 0, false};
 
-    if (shares && cli_json(c)) {
-        struct tune_importance m;
-        tune_importance_find(&v, 0, 0, &m);
-        AUTO(json) struct json *all = importance_json(&v, &m);
-        tune_importance_done(&m);
-        cli_print_json(all);
-        return 0;
-    }
     if (!shares && ops->n > 2) {
         if (!tune_picture_find(str_of(ops->p[2]), &p.kind))
             return err_set(e, ERR_INVALID, "there is no picture '%.60s'; there are %s", ops->p[2],
                            tune_picture_names);
         p = tune_picture_of(p.kind);
     }
-    if ((ops->n > 3 && plot_param(&v, ops->p[3], &p.x, e) < 0) ||
-        (ops->n > 4 && plot_param(&v, ops->p[4], &p.y, e) < 0))
+    if (plot_words(&v, &words, &p, e) < 0)
         return -1;
+    if (shares && cli_json(c)) {
+        struct tune_importance m;
+        tune_importance_find(&v, p.goal, 0, &m);
+        AUTO(json) struct json *all = importance_json(&v, &m);
+        tune_importance_done(&m);
+        cli_print_json(all);
+        return 0;
+    }
     return plot_draw(c, &v, &p, svg, e);
 }
 

@@ -160,8 +160,7 @@ static const char *study_key(const char *key)
     } keys[] = {{"name", "name"},           {"space", "space"},
                 {"params", "space"},        {"constraints", "constraints"},
                 {"engine", "engine"},       {"seed", "seed"},
-                {"objective", "objective"}, {"minimize", "objective"},
-                {"maximize", "objective"},  {"take", "take"},
+                {"objective", "objective"}, {"take", "take"},
                 {"trials", "trials"},       {"parallel", "parallel"},
                 {"slots", "parallel"},      {"stop", "stop"},
                 {"from", "from"},           {"job", "job"}};
@@ -172,24 +171,46 @@ static const char *study_key(const char *key)
     return NULL;
 }
 
-static struct json *file_member(const char *key, const struct json *val)
+/* One objective more: {"minimize": "loss"}. */
+static void goal_push(struct json *goals, const char *word, const struct json *metric)
 {
+    struct json *goal = json_new_object();
+
+    json_set_take(goal, word, metric ? json_copy(metric) : NULL);
+    json_push_take(goals, goal);
+}
+
+/* `minimize: loss` and `maximize: [acc, f1]` of a file; false: it is another key. */
+static bool goals_of_file(struct json *goals, const char *key, const struct json *val)
+{
+    bool list = json_type(val) == JSON_ARRAY;
+
     if (strcmp(key, "minimize") != 0 && strcmp(key, "maximize") != 0)
-        return val ? json_copy(val) : NULL;
-    struct json *objective = json_new_object();
-    json_set_take(objective, key, val ? json_copy(val) : NULL);
-    return objective;
+        return false;
+    for (size_t i = 0; i < (list ? json_len(val) : 1); i++)
+        goal_push(goals, key, list ? json_at(val, i) : val);
+    return true;
+}
+
+/* One objective stands alone, several are a list. */
+static void goals_set(struct json *body, const struct json *goals)
+{
+    if (json_len(goals))
+        json_set_take(body, "objective",
+                      json_copy(json_len(goals) == 1 ? json_at(goals, 0) : goals));
 }
 
 /* Parts a file into the study and its job. */
 static int search_split_file(const struct json *file, struct json *body, struct json **out_job,
                              struct err *e)
 {
-    AUTO(json) struct json *job = json_new_object();
+    AUTO(json) struct json *job = json_new_object(), *goals = json_new_array();
     const char *stray = NULL;
 
     for (struct json_it it = {0}; json_next(file, &it);) {
         const char *key = study_key(it.key);
+        if (goals_of_file(goals, it.key, it.val))
+            continue;
         if (!key) {
             stray = it.key;
             json_set_take(job, it.key, it.val ? json_copy(it.val) : NULL);
@@ -197,9 +218,12 @@ static int search_split_file(const struct json *file, struct json *body, struct 
             return err_set(e, ERR_INVALID, "%s of the file repeats '%s'; keep one of the two",
                            it.key, key);
         } else {
-            json_set_take(body, key, file_member(it.key, it.val));
+            json_set_take(body, key, it.val ? json_copy(it.val) : NULL);
         }
     }
+    if (json_len(goals) && json_has(body, "objective"))
+        return err_set(e, ERR_INVALID, "the file has objective and minimize or maximize; keep one");
+    goals_set(body, goals);
     const struct json *own = json_get(body, "job");
     if (own && stray)
         return err_set(e, ERR_INVALID, "'%.40s' of the file belongs below its key job", stray);
@@ -218,14 +242,15 @@ static int search_split_file(const struct json *file, struct json *body, struct 
 
 static int set_objective(struct json *body, const struct search_opts *o, struct err *e)
 {
-    if (o->minimize && o->maximize)
-        return err_set(e, ERR_INVALID, "--minimize and --maximize exclude each other; keep one");
-    if (o->minimize || o->maximize) {
-        struct json *objective = json_new_object();
-        json_set_str(objective, o->minimize ? "minimize" : "maximize",
-                     o->minimize ? o->minimize : o->maximize);
-        json_set_take(body, "objective", objective);
-    }
+    AUTO(json) struct json *goals = json_new_array();
+    const struct opt_list *lists[] = {&o->minimize, &o->maximize};
+
+    for (size_t k = 0; k < ARRAY_SIZE(lists); k++)
+        for (size_t i = 0; i < lists[k]->n; i++) {
+            AUTO(json) struct json *metric = json_new_str(str_of(lists[k]->p[i]));
+            goal_push(goals, k ? "maximize" : "minimize", metric);
+        }
+    goals_set(body, goals);
     if (json_has(body, "objective"))
         return 0;
     return err_set(e, ERR_INVALID,

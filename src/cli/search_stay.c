@@ -75,8 +75,10 @@ static void load_page(void *arg, const struct json *items)
 int search_curve_load(struct cli *c, const struct json *study, struct search_curve *out,
                       struct err *e)
 {
-    struct curve_load l = {out, search_minimizes(study)};
+    struct curve_load l = {out, search_goal(study, 0).minimize};
 
+    if (search_goals(study) > 1)
+        return 0; /* there is no best value to follow */
     return search_trials(c, text_of(study, "name").p, 0, load_page, &l, e);
 }
 
@@ -133,12 +135,12 @@ static void say_progress(struct stay *y, const struct json *study)
 {
     AUTO(json) struct json *counts = search_counts(study);
     AUTO(buf) struct buf best = {0};
-    int64_t number = int_of(json_get(study, "best"), "number");
+    int64_t mark = search_best_mark(study);
 
-    if (json_get(study, "best") && number != y->last_best) {
+    if (mark && mark != y->last_best) {
         search_best_text(&best, study);
         cli_say("best so far: %s", best.p);
-        y->last_best = number;
+        y->last_best = mark;
     }
     progress_show(&y->plain, counts);
 }
@@ -150,7 +152,7 @@ static void curve_follow(struct stay *y, const struct json *study)
     size_t done = (size_t)int_of(json_get(study, "counts"), "done");
 
     while (best && y->curve.best.n < done)
-        search_curve_add(&y->curve, json_real(best), search_minimizes(study));
+        search_curve_add(&y->curve, json_real(best), search_goal(study, 0).minimize);
 }
 
 static int stay_look(struct stay *y, struct json **out, struct err *e)
@@ -202,6 +204,10 @@ static void say_end(struct stay *y, const struct json *study)
     search_best_text(&best, study);
     buf_addf(&b, "%s%s%s\n", c->out.colour ? colour_start(COLOUR_BOLD) : "",
              best.n ? best.p : "no trial has a result", c->out.colour ? colour_end() : "");
+    for (size_t i = 0; i < json_len(json_get(study, "front")); i++) {
+        search_front_text(&b, study, json_at(json_get(study, "front"), i));
+        buf_addc(&b, '\n');
+    }
     duration_format(clock_mono(&clock_system) - y->start_ms, spent);
     buf_addf(&b, "%lld trial%s (%lld now, in %s)", (long long)done, plural_end(done),
              (long long)(done - y->done_at_start), spent);
@@ -211,7 +217,7 @@ static void say_end(struct stay *y, const struct json *study)
         buf_addf(&b, ", %lld stopped early", (long long)int_of(counts, "pruned"));
     buf_addc(&b, '\n');
     cli_print(&b);
-    if (best.n && c->err.is_tty)
+    if (json_get(study, "best") && c->err.is_tty)
         cli_say("run the best trial again with: berth search best %s --run", y->name);
 }
 
@@ -254,7 +260,7 @@ int search_stay(struct run_session *s, const char *name, bool quiet)
     int rc = resource_get(s->c, "studies", name, "", &study, &e);
     if (rc == 0) {
         y.done_at_start = search_done_count(study);
-        y.last_best = json_get(study, "best") ? int_of(json_get(study, "best"), "number") : -1;
+        y.last_best = search_best_mark(study);
         rc = search_curve_load(s->c, study, &y.curve, &e);
     }
     if (rc == 0)
@@ -274,7 +280,7 @@ int search_stay(struct run_session *s, const char *name, bool quiet)
     struct str why = text_of(study, "reason");
     if (why.n && !quiet)
         cli_say(STR_FMT, STR_ARG(why));
-    if (json_get(study, "best"))
+    if (search_has_best(study))
         return 0;
     say_first_failure(&y);
     return 1;

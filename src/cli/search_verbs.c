@@ -9,13 +9,16 @@
 /* ---- looking ---- */
 
 /* A result as people read it, in a row of a table; nothing for null. */
-static void set_value_text(struct json *row, const struct json *value)
+static void set_value_text(struct json *row, const struct json *item)
 {
-    char text[32] = "";
+    const struct json *value = json_get(item, "value"), *values = json_get(item, "values");
+    AUTO(buf) struct buf text = {0};
 
-    if (value)
-        snprintf(text, sizeof(text), "%.6g", json_real(value));
-    json_set_str(row, "value", text);
+    if (value && !values)
+        buf_addf(&text, "%.6g", json_real(value));
+    for (size_t i = 0; i < json_len(values); i++)
+        buf_addf(&text, "%s%.6g", i ? ", " : "", json_real(json_at(values, i)));
+    json_set_str(row, "value", text.p ? text.p : "");
 }
 
 /* The members of a study that a table shows, on one level. */
@@ -27,10 +30,14 @@ static struct json *study_row(const struct json *study)
     json_set_int(row, "done", search_done_count(study));
     json_set_int(row, "running", int_of(counts, "running"));
     json_set_int(row, "failed", int_of(counts, "failed"));
-    buf_addf(&aim, "%s " STR_FMT, search_minimizes(study) ? "min" : "max",
-             STR_ARG(search_metric(study)));
+    search_aim_text(&aim, study, "min", "max");
     json_set_str(row, "aim", aim.p);
-    set_value_text(row, json_get(json_get(study, "best"), "value"));
+    set_value_text(row, json_get(study, "best"));
+    if (json_len(json_get(study, "front"))) {
+        AUTO(buf) struct buf front = {0};
+        search_best_text(&front, study);
+        json_set_str(row, "value", front.p);
+    }
     json_set_take(row, "params", json_copy(json_get(json_get(study, "best"), "params")));
     json_free(counts);
     return row;
@@ -107,7 +114,7 @@ static void trials_page(void *arg, const struct json *items)
     }
     for (size_t i = 0; i < json_len(items); i++) {
         struct json *row = json_copy(json_at(items, i));
-        set_value_text(row, json_get(json_at(items, i), "value"));
+        set_value_text(row, json_at(items, i));
         json_push_take(t->rows, row);
     }
 }
@@ -157,11 +164,14 @@ static void export_cell(struct table *t, const struct json *v)
 static void export_table(struct trial_export *x, const struct json *study)
 {
     static const char *const first[] = {"number", "state"}, *const last[] = {"job", "reason"};
-    struct str metric = search_metric(study);
+    size_t goals = search_goals(study);
 
     for (size_t i = 0; i < ARRAY_SIZE(first); i++)
         table_column(x->table, first[i], TABLE_LEFT, false);
-    table_column(x->table, metric.n ? metric.p : "value", TABLE_LEFT, false);
+    for (size_t i = 0; i < goals; i++) {
+        struct str metric = search_goal(study, i).metric;
+        table_column(x->table, metric.n ? metric.p : "value", TABLE_LEFT, false);
+    }
     for (struct json_it it = {0}; json_next(x->names, &it);)
         table_column(x->table, it.key, TABLE_LEFT, false);
     for (size_t i = 0; i < ARRAY_SIZE(last); i++)
@@ -170,7 +180,9 @@ static void export_table(struct trial_export *x, const struct json *study)
         const struct json *row = json_at(x->rows, r);
         for (size_t i = 0; i < ARRAY_SIZE(first); i++)
             export_cell(x->table, json_get(row, first[i]));
-        export_cell(x->table, json_get(row, "value"));
+        for (size_t i = 0; i < goals; i++)
+            export_cell(x->table,
+                        goals > 1 ? json_at(json_get(row, "values"), i) : json_get(row, "value"));
         for (struct json_it it = {0}; json_next(x->names, &it);)
             export_cell(x->table, json_get(json_get(row, "params"), it.key));
         for (size_t i = 0; i < ARRAY_SIZE(last); i++)
@@ -227,31 +239,82 @@ static int run_again(struct cli *c, const struct json *best, struct err *e)
     return rc;
 }
 
-static int search_best(struct cli *c, const char *name, bool run, struct err *e)
+/* Of several objectives there is a front, and a person names a trial of it. */
+static const struct json *front_trial(const struct json *study, const char *name,
+                                      const char *number, struct err *e)
+{
+    const struct json *front = json_get(study, "front");
+    int64_t n = 0;
+
+    if (!number || !str_to_i64(str_of(number), &n))
+        err_set(e, ERR_INVALID,
+                "%s has several objectives and no single best trial; name one of its front, as in: "
+                "berth search best %s %lld --run",
+                name, name, (long long)int_of(json_at(front, 0), "number"));
+    for (size_t i = 0; n && i < json_len(front); i++)
+        if (int_of(json_at(front, i), "number") == n)
+            return json_at(front, i);
+    if (!e->code)
+        err_set(e, ERR_NOT_FOUND, "trial %lld is not on the front of %s", (long long)n, name);
+    return NULL;
+}
+
+static void print_front(struct cli *c, const struct json *study)
+{
+    const struct json *front = json_get(study, "front");
+    AUTO(buf) struct buf b = {0};
+
+    if (cli_json(c)) {
+        cli_print_json(front);
+        return;
+    }
+    for (size_t i = 0; i < json_len(front); i++) {
+        search_front_text(&b, study, json_at(front, i));
+        if (json_get(json_at(front, i), "job"))
+            buf_addf(&b, " (job %lld)", (long long)int_of(json_at(front, i), "job"));
+        buf_addc(&b, '\n');
+    }
+    cli_print(&b);
+}
+
+static void print_best(struct cli *c, const struct json *study)
+{
+    const struct json *best = json_get(study, "best");
+    AUTO(buf) struct buf b = {0};
+
+    if (cli_json(c)) {
+        cli_print_json(best);
+        return;
+    }
+    search_best_text(&b, study);
+    if (json_get(best, "job"))
+        buf_addf(&b, " (job %lld)", (long long)int_of(best, "job"));
+    cli_print_line(b.p);
+}
+
+static int search_best(struct cli *c, const struct operands *ops, bool run, struct err *e)
 {
     AUTO(json) struct json *study = NULL;
-    AUTO(buf) struct buf b = {0};
+    const char *name = ops->p[1];
 
     if (resource_get(c, "studies", name, "", &study, e) < 0)
         return cli_fail(e);
     const struct json *best = json_get(study, "best");
-    if (!best)
+    if (!search_has_best(study))
         err_set(e, ERR_NOT_FOUND, "no trial of %s has a result yet", name);
-    else if (run && !json_get(best, "job"))
+    else if (run && !best)
+        best = front_trial(study, name, ops->n > 2 ? ops->p[2] : NULL, e);
+    if (!e->code && run && !json_get(best, "job"))
         err_set(e, ERR_CONFLICT, "%s has no command: its trials were not jobs, so none can be run",
                 name);
     if (e->code)
         return cli_fail(e);
     if (run)
         return run_again(c, best, e);
-    if (cli_json(c)) {
-        cli_print_json(best);
-        return 0;
-    }
-    search_best_text(&b, study);
-    if (json_get(best, "job"))
-        buf_addf(&b, " (job %lld)", (long long)int_of(best, "job"));
-    cli_print_line(b.p);
+    if (best)
+        print_best(c, study);
+    else
+        print_front(c, study);
     return 0;
 }
 
@@ -394,7 +457,7 @@ int search_verb(struct cli *c, const struct search_opts *o, const struct operand
     if (!name)
         return cli_refuse("which search? as in: berth search %s NAME (berth search ls)", verb);
     if (!strcmp(verb, "best"))
-        return search_best(c, name, o->run, &e);
+        return search_best(c, ops, o->run, &e);
     if (!strcmp(verb, "resume"))
         return search_resume(c, o, name, &e);
     if (!strcmp(verb, "show"))

@@ -49,14 +49,43 @@ void search_curve_draw(struct buf *b, const struct search_curve *c, size_t width
 
 /* ---- a study ---- */
 
-bool search_minimizes(const struct json *study)
+size_t search_goals(const struct json *study)
 {
-    return json_has(json_get(study, "objective"), "minimize");
+    const struct json *o = json_get(study, "objective");
+
+    return json_type(o) == JSON_ARRAY ? json_len(o) : 1;
 }
 
-struct str search_metric(const struct json *study)
+struct search_goal search_goal(const struct json *study, size_t at)
 {
-    return text_of(json_get(study, "objective"), search_minimizes(study) ? "minimize" : "maximize");
+    const struct json *o = json_get(study, "objective");
+    const struct json *goal = json_type(o) == JSON_ARRAY ? json_at(o, at) : o;
+    bool minimize = json_has(goal, "minimize");
+
+    return (struct search_goal){text_of(goal, minimize ? "minimize" : "maximize"), minimize};
+}
+
+void search_aim_text(struct buf *b, const struct json *study, const char *low, const char *high)
+{
+    for (size_t i = 0; i < search_goals(study); i++) {
+        struct search_goal g = search_goal(study, i);
+        buf_addf(b, "%s%s " STR_FMT, i ? ", " : "", g.minimize ? low : high, STR_ARG(g.metric));
+    }
+}
+
+bool search_has_best(const struct json *study)
+{
+    return json_get(study, "best") || json_len(json_get(study, "front"));
+}
+
+int64_t search_best_mark(const struct json *study)
+{
+    const struct json *front = json_get(study, "front");
+    uint64_t mark = (uint64_t)int_of(json_get(study, "best"), "number");
+
+    for (size_t i = 0; i < json_len(front); i++)
+        mark = mark * 31 + (uint64_t)int_of(json_at(front, i), "number");
+    return (int64_t)mark;
 }
 
 bool search_over(const struct json *study)
@@ -74,12 +103,27 @@ int64_t search_done_count(const struct json *study)
 void search_best_text(struct buf *b, const struct json *study)
 {
     const struct json *best = json_get(study, "best");
+    size_t front = json_len(json_get(study, "front"));
 
+    if (front)
+        buf_addf(b, "a front of %zu trial%s", front, plural_end((int64_t)front));
     if (!best)
         return;
-    buf_addf(b, STR_FMT " %.6g in trial %lld: ", STR_ARG(search_metric(study)),
+    buf_addf(b, STR_FMT " %.6g in trial %lld: ", STR_ARG(search_goal(study, 0).metric),
              json_real(json_get(best, "value")), (long long)int_of(best, "number"));
     params_format(b, json_get(best, "params"));
+}
+
+void search_front_text(struct buf *b, const struct json *study, const struct json *member)
+{
+    const struct json *values = json_get(member, "values");
+
+    buf_addf(b, "trial %lld: ", (long long)int_of(member, "number"));
+    for (size_t i = 0; i < json_len(values); i++)
+        buf_addf(b, "%s" STR_FMT " %.6g", i ? ", " : "", STR_ARG(search_goal(study, i).metric),
+                 json_real(json_at(values, i)));
+    buf_adds(b, ": ");
+    params_format(b, json_get(member, "params"));
 }
 
 struct json *search_counts(const struct json *study)
@@ -159,6 +203,18 @@ static void page_space(struct buf *b, const struct cli *c, const struct json *sp
     }
 }
 
+/* The members of the front, one on each line. */
+static void page_front(struct buf *b, const struct cli *c, const struct json *study)
+{
+    const struct json *front = json_get(study, "front");
+
+    for (size_t i = 0; i < json_len(front); i++) {
+        AUTO(buf) struct buf line = {0};
+        search_front_text(&line, study, json_at(front, i));
+        view_line(b, c, i ? "" : "front", buf_str(&line));
+    }
+}
+
 void search_page(struct cli *c, const struct json *study, const struct search_curve *curve)
 {
     AUTO(buf) struct buf b = {0}, counts = {0}, best = {0}, drawn = {0}, aim = {0};
@@ -169,11 +225,12 @@ void search_page(struct cli *c, const struct json *study, const struct search_cu
     buf_addf(&b, "search " STR_FMT "  " STR_FMT "\n", STR_ARG(text_of(study, "name")),
              STR_ARG(text_of(study, "state")));
     view_line(&b, c, "reason", text_of(study, "reason"));
-    buf_addf(&aim, "%s " STR_FMT, search_minimizes(study) ? "minimize" : "maximize",
-             STR_ARG(search_metric(study)));
+    search_aim_text(&aim, study, "minimize", "maximize");
     view_line(&b, c, "objective", buf_str(&aim));
-    search_best_text(&best, study);
+    if (json_get(study, "best"))
+        search_best_text(&best, study);
     view_line(&b, c, "best", buf_str(&best));
+    page_front(&b, c, study);
     search_curve_draw(&drawn, curve, CURVE_CELLS);
     view_line(&b, c, "curve", buf_str(&drawn));
     page_counts(&counts, study);

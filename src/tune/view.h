@@ -45,13 +45,14 @@ static inline bool tune_view_has(const struct tune_view *v, size_t trial, size_t
  * struct is empty. */
 struct tune_trials {
     struct tune_space *space;
-    char *name, *goal;
-    bool maximize;
+    char *name;
     VEC(double) codes;
     VEC(double) values;
     VEC(enum tune_outcome) outcomes;
     VEC(bool) stopped;
-    const char *goals[1];
+    size_t n_goals;
+    char *goals[TUNE_OBJECTIVES_MAX];
+    bool maximize[TUNE_OBJECTIVES_MAX];
 };
 /* `study` is an answer of GET /v1/studies/{name}.  The caller calls tune_trials_done, also after an
  * error. */

@@ -185,6 +185,47 @@ def test_words():
         assert p.returncode != 0 and "'s'" in p.stderr, p.stderr
 
 
+TWO = "import berth; x = berth.params()['x']; berth.log(loss=x); berth.log(acc=x if x < 4 else 8 - x)"
+
+
+def test_several_objectives():
+    """A front in place of the best: at the end, on the page, in tables and pictures; any of its trials can run again."""
+    with Home() as home:
+        home.start("--slots", "4")
+        words = ["search", "--param", "x=int:0..6", "--minimize", "loss", "--maximize", "acc", "--engine", "grid", "--name", "two",
+                 "--cwd", home.dir]
+        job = ["--", PYTHON, "-c", TWO]
+        p = home.berth(*words, "--stop", "asha", *job, check=False)
+        assert p.returncode != 0 and "leave stop out" in p.stderr, p.stderr
+        p = home.berth(*words, "-j", "2", *job)
+        assert "a front of 5 trials" in p.stdout and ": loss 4, acc 4: x=4" in p.stdout, p.stdout
+        front = json.loads(home.say("search", "best", "two", "-o", "json"))
+        assert sorted(f["values"] for f in front) == [[x, x] for x in range(5)], front
+        assert home.say("search", "best", "two").count("\n") == 5
+        page = home.say("search", "show", "two")
+        assert "minimize loss, maximize acc" in page and ": loss 0, acc 0: x=0" in page, page
+        table = home.say("search", "ls")
+        assert "min loss, max acc" in table and "a front of 5 trials" in table, table
+        assert "6, 2" in home.say("search", "trials", "two")
+        rows = list(csv.DictReader(io.StringIO(home.say("search", "export", "two"))))
+        assert {(r["x"], r["loss"], r["acc"]) for r in rows} >= {("5", "5.0", "3.0"), ("2", "2.0", "2.0")}, rows
+        assert "acc" in home.say("search", "plot", "two", "pareto")
+        svg = os.path.join(home.dir, "pareto.svg")
+        home.berth("search", "plot", "two", "pareto", "acc", "loss", "--svg", svg)
+        with open(svg) as f:
+            assert f.read().startswith("<svg ")
+        assert "acc" in home.say("search", "plot", "two", "history", "acc")
+        p = home.berth("search", "plot", "two", "pareto", "nothing", check=False)
+        assert p.returncode != 0 and "'nothing'" in p.stderr, p.stderr
+        for wrong in ([], ["99"]):
+            p = home.berth("search", "best", "two", *wrong, "--run", check=False)
+            assert p.returncode != 0 and "front" in p.stderr, p.stderr
+        home.berth("search", "best", "two", str(front[2]["number"]), "--run")
+        assert home.jobs(sort="-id")[0]["params"] == front[2]["params"]
+        home.berth(*words, "-j", "2", *job)  # the same search again is over already
+        assert len(home.trials("two")) == 7
+
+
 def test_stop_and_resume():
     with Home() as home:
         home.start("--slots", "4")

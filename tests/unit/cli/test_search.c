@@ -87,7 +87,8 @@ static void test_command_line(void **state)
 {
     const char *ranges[] = {"lr=log:1e-5..1e-1"};
     const char *words[] = {"python3", "/x/train.py", "--lr", "{lr}", NULL};
-    struct search_opts o = {.minimize = "loss", .trials = {200, true}, .parallel = {8, true}};
+    const char *loss[] = {"loss"};
+    struct search_opts o = {.minimize = {loss, 1, 1}, .trials = {200, true}, .parallel = {8, true}};
     AUTO(json) struct json *body = NULL, *same = NULL, *other = NULL;
     struct err e = {0};
 
@@ -127,7 +128,8 @@ static void test_what_is_missing(void **state)
     const char *ranges[] = {"lr=log:1e-5..1e-1"};
     const char *words[] = {"true", NULL}, *none[] = {NULL};
     const struct search_opts bare = {0};
-    struct search_opts o = {.minimize = "loss"};
+    const char *loss[] = {"loss"};
+    struct search_opts o = {.minimize = {loss, 1, 1}};
     struct json *body = NULL;
     struct err e = {0};
 
@@ -139,9 +141,34 @@ static void test_what_is_missing(void **state)
     o.job.params = (struct opt_list){ranges, 1, 1};
     assert_int_equal(body_of(&o, none, false, &body, &e), -1);
     assert_non_null(strstr(e.text, "needs a command"));
-    o.maximize = "acc";
-    assert_int_equal(body_of(&o, words, true, &body, &e), -1);
-    assert_non_null(strstr(e.text, "exclude each other"));
+}
+
+static void test_several_objectives(void **state)
+{
+    const char *ranges[] = {"lr=log:1e-5..1e-1"}, *low[] = {"loss"}, *high[] = {"acc", "f1"};
+    const char *words[] = {"true", NULL};
+    struct search_opts o = {.minimize = {low, 1, 1}, .maximize = {high, 2, 2}};
+    AUTO(json) struct json *body = NULL;
+    AUTO(buf) struct buf aim = {0}, best = {0}, line = {0};
+    struct err e = {0};
+
+    (void)state;
+    o.job.params = (struct opt_list){ranges, 1, 1};
+    assert_int_equal(body_of(&o, words, true, &body, &e), 0);
+    AUTO_FREE char *goals = json_text(json_get(body, "objective"));
+    assert_string_equal(goals,
+                        "[{\"minimize\":\"loss\"},{\"maximize\":\"acc\"},{\"maximize\":\"f1\"}]");
+    search_aim_text(&aim, body, "min", "max");
+    assert_string_equal(aim.p, "min loss, max acc, max f1");
+    AUTO(json)
+    struct json *study =
+        parsed("{\"objective\":[{\"minimize\":\"loss\"},{\"maximize\":\"acc\"}],\"best\":null,"
+               "\"front\":[{\"number\":7,\"job\":1,\"values\":[0.25,9],\"params\":{\"lr\":0.1}}]}");
+    assert_true(search_has_best(study));
+    search_best_text(&best, study);
+    assert_string_equal(best.p, "a front of 1 trial");
+    search_front_text(&line, study, json_at(json_get(study, "front"), 0));
+    assert_string_equal(line.p, "trial 7: loss 0.25, acc 9: lr=0.1");
 }
 
 static void write_file(const char *path, const char *text)
@@ -196,6 +223,13 @@ static void test_files(void **state)
     write_file(path, "space: {a: 1}\njob: {command: x}\ncpus: 2\nminimize: loss\n");
     assert_int_equal(body_of(&o, words, false, &bad, &e), -1);
     assert_non_null(strstr(e.text, "'cpus' of the file belongs below its key job"));
+    write_file(path, "space: {a: 1}\ncommand: x\nminimize: loss\nobjective: {minimize: loss}\n");
+    assert_int_equal(body_of(&o, words, false, &bad, &e), -1);
+    assert_non_null(strstr(e.text, "keep one"));
+    write_file(path, "space: {a: 1}\ncommand: x\nminimize: [loss, ms]\nmaximize: acc\n");
+    assert_int_equal(body_of(&o, words, false, &bad, &e), 0);
+    assert_int_equal(search_goals(bad), 3);
+    assert_true(str_eq_c(search_goal(bad, 2).metric, "acc") && !search_goal(bad, 2).minimize);
     unlink(path);
 }
 
@@ -278,9 +312,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ranges),          cmocka_unit_test(test_command_line),
-        cmocka_unit_test(test_what_is_missing), cmocka_unit_test(test_files),
-        cmocka_unit_test(test_same_search),     cmocka_unit_test(test_curve),
-        cmocka_unit_test(test_frame),
+        cmocka_unit_test(test_what_is_missing), cmocka_unit_test(test_several_objectives),
+        cmocka_unit_test(test_files),           cmocka_unit_test(test_same_search),
+        cmocka_unit_test(test_curve),           cmocka_unit_test(test_frame),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

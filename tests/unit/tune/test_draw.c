@@ -287,6 +287,36 @@ static void answers_of_the_api_become_a_view(void **state UNUSED)
     tune_trials_done(&t);
 }
 
+static void answers_with_several_objectives(void **state)
+{
+    AUTO(json)
+    struct json *study =
+        json_of("{\"name\":\"s\",\"objective\":[{\"minimize\":\"ms\"},{\"maximize\":\"acc\"}],"
+                "\"space\":{\"x\":{\"uniform\":[0,1]}}}");
+    AUTO(json)
+    struct json *page = json_of(
+        "[{\"number\":1,\"state\":\"done\",\"value\":5,\"values\":[5,0.5],\"params\":{\"x\":0}},"
+        "{\"number\":2,\"state\":\"done\",\"value\":7,\"values\":[7,0.9],\"params\":{\"x\":1}},"
+        "{\"number\":3,\"state\":\"failed\",\"value\":null,\"params\":{\"x\":1}}]");
+    const struct tune_picture p = tune_picture_of(TUNE_PARETO);
+    AUTO(buf) struct buf text = {0}, svg = {0};
+    struct tune_trials t;
+    struct err e = {0};
+
+    (void)state;
+    assert_int_equal(tune_trials_open(&t, study, &e), 0);
+    assert_int_equal(tune_trials_add(&t, page, &e), 0);
+    struct tune_view v = tune_trials_view(&t);
+    assert_int_equal(v.n_goals, 2);
+    assert_true(tune_view_value(&v, 1, 1) == 0.9 && tune_view_maximizes(&v, 1));
+    assert_false(tune_view_has(&v, 2, 1));
+    assert_int_equal(tune_draw_text(&v, &p, &text, &e), 0);
+    assert_int_equal(tune_draw_svg(&v, &p, &svg, &e), 0);
+    assert_non_null(strstr(text.p, "acc"));
+    assert_non_null(strstr(svg.p, "acc"));
+    tune_trials_done(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -300,6 +330,7 @@ int main(void)
         cmocka_unit_test(pictures_that_cannot_be_say_why),
         cmocka_unit_test(labels_are_cut_by_cells),
         cmocka_unit_test(answers_of_the_api_become_a_view),
+        cmocka_unit_test(answers_with_several_objectives),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
