@@ -18,6 +18,8 @@ PAGE = 1000
 LEASE_S = 60  #: optimize: a process that is silent for so long has vanished, and others get its trials
 
 Space = Mapping[str, Any]
+Value = Union[None, float, Mapping[str, float], Iterable[float]]  #: several: in the order of the objectives, or by name
+Goal = Union[None, bool, str, Iterable[str]]
 
 
 class Pruned(Exception):
@@ -36,7 +38,8 @@ class Trial(Mapping[str, Any]):
         self.number: int = data["number"]
         self.params: Dict[str, Any] = dict(data.get("params") or {})
         self.state: str = data.get("state") or "running"
-        self.value: Optional[float] = data.get("value")
+        self.value: Optional[float] = data.get("value")  #: the first of several
+        self.values: Optional[List[float]] = data.get("values")  #: with several objectives
         self.job: Optional[int] = data.get("job")  #: the job that ran it, for a study with a command
         self.reason: Optional[str] = data.get("reason")
         self.hold: int = data.get("hold") or 0  #: which handing out this is, of a trial with a lease
@@ -81,7 +84,12 @@ class Trials(List[Trial]):
 
 
 def _row(trial: Trial) -> Dict[str, Any]:
-    row: Dict[str, Any] = {"number": trial.number, "state": trial.state, "value": trial.value}
+    row: Dict[str, Any] = {"number": trial.number, "state": trial.state}
+    metrics = [metric for _, metric in trial._study.objectives]
+    if len(metrics) == 1:
+        row["value"] = trial.value
+    else:
+        row.update(("values_" + m, trial.values and trial.values[i]) for i, m in enumerate(metrics))
     row.update(("params_" + name, value) for name, value in trial.params.items())
     row["job"] = trial.job
     return row
@@ -91,8 +99,13 @@ class Study:
     """A search that the daemon keeps under a name.
 
     ``Study("lr", {"lr": {"log": [1e-5, 0.1]}, "opt": ["adam", "sgd"]}, minimize="loss")`` begins one, or
-    opens it again when it was begun with the same arguments; ``Study("lr")`` opens one that exists.  Many
-    processes may work on one study.  ``alone=True`` says that this is the only one: then trials that an
+    opens it again when it was begun with the same arguments; ``Study("lr")`` opens one that exists.
+
+    ``minimize="ms", maximize=["acc", "f1"]``, or ``objectives=[("minimize", "ms"), ("maximize", "acc")]`` for an
+    order of one's own, search for several metrics: results are lists in this order or mappings, and the study has
+    a `front` in place of the best trial.
+
+    Many processes may work on one study.  ``alone=True`` says that this is the only one: then trials that an
     earlier process left unfinished are handed out again, with the same parameters.
 
     Its methods may be called by several threads.
@@ -103,8 +116,9 @@ class Study:
         name: str,
         space: Optional[Space] = None,
         *,
-        minimize: Union[None, bool, str] = None,
-        maximize: Union[None, bool, str] = None,
+        minimize: Goal = None,
+        maximize: Goal = None,
+        objectives: Optional[Iterable[Tuple[str, str]]] = None,
         engine: Optional[str] = None,
         seed: Optional[int] = None,
         trials: Optional[int] = None,
@@ -123,12 +137,11 @@ class Study:
         if space is None:
             self._about = self._call("GET", "")
         else:
-            if bool(minimize) == bool(maximize):
-                raise TypeError('a study needs one objective: minimize="loss" or maximize="acc"')
+            goals = _goals(minimize, maximize, objectives)
             body = {
                 "name": name,
                 "space": dict(space),
-                "objective": {"minimize" if minimize else "maximize": _metric(minimize or maximize)},
+                "objective": goals[0] if len(goals) == 1 else goals,
                 "engine": engine,
                 "seed": seed,
                 "trials": trials,
@@ -252,14 +265,20 @@ class Study:
     def tell(
         self,
         trial: Union[Trial, int],
-        value: Optional[float] = None,
+        value: Value = None,
         *,
         failed: bool = False,
         pruned: bool = False,
         reason: Optional[str] = None,
     ) -> None:
-        """The result of a trial.  NaN, infinity and None count as failed."""
-        self._tell([_result(trial, value, failed, pruned, reason)], 0)
+        """The result of a trial: a number, or with several objectives a list of them or a mapping by metric.  NaN,
+        infinity and None count as failed."""
+        self._tell([self._result(trial, value, failed, pruned, reason)], 0)
+
+    def _result(
+        self, trial: Union[Trial, int], value: Value, failed: bool, pruned: bool, reason: Optional[str]
+    ) -> Dict[str, Any]:
+        return _result(trial, value, [metric for _, metric in self.objectives], failed, pruned, reason)
 
     def _tell(self, results: List[Dict[str, Any]], ask: int, lease: Optional[int] = None) -> List[Trial]:
         body: Dict[str, Any] = {"trials": results}
@@ -296,14 +315,14 @@ class Study:
 
     def optimize(
         self,
-        objective: Callable[[Trial], float],
+        objective: Callable[[Trial], Value],
         n: Optional[int] = None,
         parallel: int = 1,
         catch: Union[Type[Exception], Tuple[Type[Exception], ...]] = (),
         lease: Optional[int] = LEASE_S,
     ) -> Optional[Trial]:
         """Evaluates ``objective(trial)`` for up to `n` trials (None: until there are no more), in
-        `parallel` threads, and returns the best trial.
+        `parallel` threads, and returns the best trial; with several objectives None, and `front` has them.
 
         An exception makes its trial failed and then ends the search, unless `catch` lists its type.  If this
         process is killed, or silent for `lease` seconds, other processes that search get its trials; None: never.
@@ -323,6 +342,13 @@ class Study:
         """The best trial so far, or None."""
         found = self.refresh()._about.get("best")
         return Trial(self, dict(found, state="done")) if found else None
+
+    @property
+    def front(self) -> Trials:
+        """The trials that no other is better than in everything; with one objective the best trial."""
+        found = self.refresh()._about
+        best = found.get("front", [found["best"]] if found.get("best") else [])
+        return Trials(Trial(self, dict(t, state="done", value=t.get("value", t.get("values", [None])[0]))) for t in best)
 
     @property
     def trials(self) -> Trials:
@@ -348,8 +374,15 @@ class Study:
         return str(self._about["engine"])
 
     @property
+    def objectives(self) -> List[Tuple[str, str]]:
+        """("minimize", "loss") for each of them."""
+        found = self._about["objective"]
+        return [next(iter(goal.items())) for goal in (found if isinstance(found, list) else [found])]
+
+    @property
     def minimizes(self) -> bool:
-        return "minimize" in self._about["objective"]
+        """Is the metric, or the first of several, to be small?"""
+        return self.objectives[0][0] == "minimize"
 
     # ---- changing ----
 
@@ -371,7 +404,7 @@ class _Search:
     """One call of Study.optimize.  Each thread tells its result and asks for its next trial at once."""
 
     def __init__(
-        self, study: Study, objective: Callable[[Trial], float], n: Optional[int], catch: Any, lease: Optional[int]
+        self, study: Study, objective: Callable[[Trial], Value], n: Optional[int], catch: Any, lease: Optional[int]
     ) -> None:
         self.study = study
         self.objective = objective
@@ -403,15 +436,16 @@ class _Search:
         if trial.hold:
             self.running[trial.number] = trial
         try:
-            return _result(trial, self.objective(trial), False, False, None)
+            return self.study._result(trial, self.objective(trial), False, False, None)
         except Pruned as e:
-            return _result(trial, trial._reported, False, True, str(e) or None)
+            one = len(self.study.objectives) == 1  # several cannot be judged before the end
+            return self.study._result(trial, trial._reported if one else None, not one, one, str(e) or None)
         except BaseException as e:
             if not isinstance(e, self.catch):
                 self.stop(e)
             if not isinstance(e, Exception) and self.study.alone:
                 raise  # Ctrl-C: nothing is told, so that the trial is handed out again
-            return _result(trial, None, True, False, "%s: %s" % (type(e).__name__, e))
+            return self.study._result(trial, None, True, False, "%s: %s" % (type(e).__name__, e))
         finally:
             self.running.pop(trial.number, None)
 
@@ -493,30 +527,55 @@ def _hold(hold: int) -> Dict[str, Any]:
     return {"hold": hold} if hold else {}
 
 
-def _metric(objective: Union[None, bool, str]) -> str:
-    return objective if isinstance(objective, str) else "value"
+def _goals(minimize: Goal, maximize: Goal, objectives: Optional[Iterable[Tuple[str, str]]]) -> List[Dict[str, str]]:
+    goals = [{way: metric} for way, metric in objectives or ()]
+    for way, goal in (("minimize", minimize), ("maximize", maximize)):
+        names = [goal] if isinstance(goal, str) else ["value"] if goal is True else list(goal or ())
+        goals += [{way: name} for name in names if name]
+    if not goals:
+        raise TypeError('a study needs an objective: minimize="loss" or maximize="acc"')
+    if any(way not in ("minimize", "maximize") for goal in goals for way in goal):
+        raise TypeError('objectives are pairs such as ("minimize", "loss") and ("maximize", "acc")')
+    return goals
+
+
+def _values(number: int, value: Value, metrics: List[str]) -> Optional[List[float]]:
+    """One number for each metric, or None."""
+    if value is None:
+        return None
+    if len(metrics) > 1:
+        try:
+            found = [value[m] for m in metrics] if isinstance(value, Mapping) else list(value)  # type: ignore[arg-type]
+        except (TypeError, KeyError):
+            raise TypeError("the result of trial %d is %r, not one number for each of %s" % (number, value, ", ".join(metrics))) from None
+        if len(found) != len(metrics):
+            raise TypeError("the result of trial %d has %d values, the study %d objectives" % (number, len(found), len(metrics)))
+    else:
+        found = [value]  # type: ignore[list-item]
+    try:
+        return [float(v) for v in found]
+    except (TypeError, ValueError):
+        raise TypeError("the result of trial %d is %r, not a number" % (number, value)) from None
 
 
 def _result(
-    trial: Union[Trial, int], value: Optional[float], failed: bool, pruned: bool, reason: Optional[str]
+    trial: Union[Trial, int], value: Value, metrics: List[str], failed: bool, pruned: bool, reason: Optional[str]
 ) -> Dict[str, Any]:
     number = trial.number if isinstance(trial, Trial) else int(trial)
-    if value is not None:
-        try:
-            value = float(value)
-        except (TypeError, ValueError):
-            raise TypeError("the result of trial %d is %r, not a number" % (number, value)) from None
-        if not math.isfinite(value):
-            reason, value = reason or "the result is %r" % value, None
-    if failed or value is None:
+    values = _values(number, value, metrics)
+    bad = [v for v in values or () if not math.isfinite(v)]
+    if bad:
+        reason, values = reason or "the result is %r" % bad[0], None
+    if failed or values is None:
         result: Dict[str, Any] = {"number": number, "failed": True, "reason": reason or "no result"}
     else:
-        result = {"number": number, "value": value}
+        result = {"number": number, "value": values[0]} if len(values) == 1 else {"number": number, "values": values}
         if pruned:
             result["pruned"] = True
     if isinstance(trial, Trial):
         result.update(_hold(trial.hold))
-        trial.value = result.get("value")
+        trial.value = None if "failed" in result else (values or [None])[0]
+        trial.values = result.get("values")
         trial.reason = result.get("reason")
         trial.state = "failed" if "failed" in result else "pruned" if pruned else "done"
     return result

@@ -76,10 +76,15 @@ class Opening(Case):
         with self.assertRaises(berth.NotFound):
             berth.Study("none", client=self.client())
 
-    def test_one_objective(self):
-        for objectives in ({"minimize": None}, {"maximize": "acc"}):
+    def test_objectives(self):
+        for wrong in ({}, {"minimize": []}, {"objectives": [("small", "loss")]}):
             with self.assertRaises(TypeError):
-                self.study(**objectives)
+                self.study(**{"minimize": None, **wrong})
+        self.study(minimize=["ms", "size"], maximize="acc")
+        self.assertEqual(self.fake.body["objective"], [{"minimize": "ms"}, {"minimize": "size"}, {"maximize": "acc"}])
+        self.fake.body = None
+        self.study(minimize=None, objectives=[("maximize", "acc")])
+        self.assertEqual(self.fake.body["objective"], {"maximize": "acc"})
 
 
 class AskTell(Case):

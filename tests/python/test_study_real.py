@@ -149,6 +149,33 @@ class Cut(Case):
         uncut.optimize(loss)
         self.assertEqual(self.facts(self.study(seed=3, trials=12)), self.facts(uncut))
 
+    def test_several_objectives(self):
+        study = self.study("two", minimize=["cost", "y"], maximize="gain", engine="random", trials=12, seed=2)
+
+        def f(trial):
+            if trial.number == 3:
+                return float("nan"), 1, 1
+            if trial.number == 4:
+                raise berth.Pruned()
+            return {"gain": -trial["x"], "cost": trial["x"], "y": trial["y"]}
+
+        self.assertIsNone(study.optimize(f, parallel=2))
+        self.home.kill()
+        self.home.start()
+        done = {t.number: t.values for t in study.trials if t.state == "done"}
+        self.assertEqual(sorted(t.number for t in study.trials if t.state == "failed"), [3, 4])
+        self.assertTrue(all(v == [t["x"], t["y"], -t["x"]] for t in study.trials for v in [t.values] if v))
+        best = [n for n, a in done.items() if not any(b[0] <= a[0] and b[1] <= a[1] and b != a for b in done.values())]
+        self.assertEqual([(t.number, t.values) for t in study.front], [(n, done[n]) for n in sorted(best)])
+        self.assertEqual(study.objectives, [("minimize", "cost"), ("minimize", "y"), ("maximize", "gain")])
+        study.extend(13)
+        trial = study.ask()
+        for wrong in (1.0, [1, 2], {"cost": 1}, ["a", 1, 2]):
+            with self.assertRaisesRegex(TypeError, "trial 13"):
+                study.tell(trial, wrong)
+        study.tell(trial, (1, 2, 3))
+        self.assertEqual((trial.state, trial.values, len(study.trials)), ("done", [1.0, 2.0, 3.0], 13))
+
     def test_a_killed_client_loses_nothing(self):
         """A process is killed with three trials in its threads; another one finishes the grid, without any set-up."""
         code = (
