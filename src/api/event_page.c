@@ -2,9 +2,9 @@
  *
  * Owns: the form in which an event leaves, and whose it is.
  *
- * An event is about the jobs first … last, or about none (a queue, a node).  People who are not
- * admins get those about their own jobs; an event about jobs of several people (an admin cancels
- * everything) reaches each of them cut down to their own.
+ * An event is about the jobs first … last, or about none (a queue, a node, a study).  People who
+ * are not admins get those about their own jobs and studies; an event about jobs of several people
+ * (an admin cancels everything) reaches each of them cut down to their own.
  */
 #include "api/event_page.h"
 #include "api/job_json.h"
@@ -193,12 +193,26 @@ static void add_split(struct event_page *p, const struct event_view *v)
     split_flush(&s);
 }
 
+/* An event of a study names its owner itself; false: it is about something else. */
+static bool study_owner(const struct event_view *v, uint32_t *out)
+{
+    AUTO(json) struct json *data = NULL;
+
+    if (!str_starts(v->kind, STR("study.")) || json_parse(v->data, "data", &data, NULL) < 0 ||
+        !json_has(data, "uid"))
+        return false;
+    *out = (uint32_t)json_int(json_get(data, "uid"));
+    return true;
+}
+
 /* Adds an event with the owner of its jobs, so that event_page_select can choose. */
 static void add_owned(struct event_page *p, const struct event_view *v)
 {
     uint32_t uid;
 
-    if (!v->first || !event_owner(p, v->first, &uid)) {
+    if (!v->first && study_owner(v, &uid)) {
+        event_page_add(p, v, &uid);
+    } else if (!v->first || !event_owner(p, v->first, &uid)) {
         event_page_add(p, v, NULL);
     } else if (v->first == v->last || all_of(p, v, uid)) {
         event_page_add(p, v, &uid);

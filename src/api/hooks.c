@@ -172,7 +172,7 @@ static int hook_read_scope(struct call *c, const struct json *body, struct hook_
     if (body_text(c, body, "scope", &scope) < 0)
         return -1;
     if (scope.n && !hook_scope_parse(scope, &on->scope))
-        return err_set(&c->err, ERR_INVALID, "scope: \"%.*s\" is neither job nor batch",
+        return err_set(&c->err, ERR_INVALID, "scope: \"%.*s\" is none of job, batch and study",
                        (int)MIN(scope.n, 40), scope.p);
     return 0;
 }

@@ -18,7 +18,8 @@ static const struct opt hook_own_opts[] = {
      "event: queued, start, success, failure, cancel, end or waiting>2h; without one the hook is "
      "used by its name in --notify"},
     {"scope", 0, OPT_CHOICE, "SCOPE", HOOK(scope),
-     "events of each job (default) or of whole batches", COMPLETE_CHOICES, "job|batch"},
+     "events of each job (default), or the end of whole batches or searches (study)",
+     COMPLETE_CHOICES, "job|batch|study"},
     {"filter", 0, OPT_TEXT, "FILTER", HOOK(filter), "only jobs that match, as in berth ls"},
     {"secret-file", 0, OPT_TEXT, "FILE", HOOK(secret_file),
      "file with the key that signs a webhook, or with the URL or token for Slack", COMPLETE_FILE},

@@ -247,10 +247,16 @@ static int hook_put_check(const struct core *c, const struct change_hook *h,
     arena_done(&mem);
     if (rc < 0)
         return err_wrap(e, "filter");
-    if (h->on.scope == HOOK_SCOPE_BATCH && h->on.wait_ms)
+    if (h->on.scope != HOOK_SCOPE_JOB && h->on.wait_ms)
         return err_set(e, ERR_INVALID,
                        "waiting is an event of jobs; leave scope out, or write another hook for "
-                       "batches");
+                       "%s",
+                       h->on.scope == HOOK_SCOPE_BATCH ? "batches" : "studies");
+    if (h->on.scope == HOOK_SCOPE_STUDY &&
+        h->on.events & ~(1u << HOOK_SUCCESS | 1u << HOOK_FAILURE | 1u << HOOK_END))
+        return err_set(e, ERR_INVALID, "on: a study has the events success, failure and end");
+    if (h->on.scope == HOOK_SCOPE_STUDY && h->filter.n)
+        return err_set(e, ERR_INVALID, "filter: it is about jobs; leave it out with scope study");
     return 0;
 }
 

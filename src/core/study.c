@@ -153,6 +153,8 @@ void study_restore(struct core *c, const struct study_row *r)
     snprintf(s->owner.user, sizeof(s->owner.user), STR_FMT, STR_ARG(r->user));
     s->paused = r->paused;
     s->created_ms = r->created_ms;
+    s->exhausted = r->ended; /* if it is not its limit that it has reached */
+    s->said = r->ended ? STUDY_FINISHED : r->paused ? STUDY_PAUSED : STUDY_RUNNING;
     if (json_parse(r->def, "study", &s->def, &e) < 0 ||
         study_rules_read(s->def, &s->rules, &e) < 0 ||
         study_engine_new(s->def, &s->engine, &e) < 0 ||
@@ -376,6 +378,7 @@ void core_study_add(struct core *c, struct str name, const struct json *def, uin
         study_warm(c, s, other);
         study_stage(c, s, who);
     }
+    study_say_created(c, s, who);
     track_answer(c, done, arg);
     study_go_on(c, s);
 }
@@ -400,6 +403,7 @@ void core_study_set(struct core *c, uint64_t seq, const struct study_change *x,
         done(arg, &e, NULL);
         return;
     }
+    bool limited = s->rules.trials >= 0 && (int64_t)s->trials.n - s->rules.warm >= s->rules.trials;
     if (x->set_trials)
         study_set_number(s, "trials", x->trials);
     if (x->set_parallel)
@@ -416,7 +420,10 @@ void core_study_set(struct core *c, uint64_t seq, const struct study_change *x,
         s->paused = x->paused;
     if (s->engine && !s->paused)
         study_set_trouble(s, NULL);
+    if (x->set_trials && limited)
+        s->exhausted = false; /* the limit had ended it: the engine is asked again */
     study_stage(c, s, who);
+    study_say_state(c, s, who);
     track_answer(c, done, arg);
     c->studies.look_ms = 0;
     study_go_on(c, s);
@@ -462,6 +469,7 @@ void core_study_remove(struct core *c, uint64_t seq, bool force, const struct ca
             break;
         }
     map_u64_del(&c->studies.by_seq, seq);
+    study_say_removed(c, s, who);
     s->gone = true;
     if (!s->asking)
         study_free(s);

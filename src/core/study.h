@@ -63,8 +63,9 @@ struct study {
     struct tune_stop *stop;    /* NULL = trials run to their end */
     char *trouble;             /* why nothing is asked; NULL = no reason */
     bool paused;
-    bool exhausted; /* the space has no further point */
-    bool gone;      /* removed while a proposal was made */
+    bool exhausted;        /* the space has no further point */
+    bool gone;             /* removed while a proposal was made */
+    enum study_state said; /* the state that the last event told */
     int64_t created_ms;
     uint64_t ops;      /* asked and told so far */
     uint64_t best;     /* number of the trial; 0 = none is done, or there are several objectives */

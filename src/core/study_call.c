@@ -214,6 +214,7 @@ void study_go_on(struct core *c, struct study *s)
         study_call_step(c, s, x);
     }
     study_fill(c, s);
+    study_say_state(c, s, NULL);
 }
 
 /* ---- requests ---- */

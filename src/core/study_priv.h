@@ -86,6 +86,14 @@ void study_job_restored(struct core *c, struct study *s, uint64_t number);
 /* The result of a trial whose job has ended. */
 void study_job_result(struct core *c, struct study *s, const struct study_call *x);
 
+/* study_said.c */
+void study_say_created(struct core *c, struct study *s, const struct caller *who);
+void study_say_removed(struct core *c, const struct study *s, const struct caller *who);
+/* An event, if the result made the trial the best one or one of the front. */
+void study_say_result(struct core *c, const struct study *s, uint64_t number);
+/* An event, if the state is another than the last one that was said; who may be NULL. */
+void study_say_state(struct core *c, struct study *s, const struct caller *who);
+
 /* study_lease.c */
 /* The trial is handed out.  Before its row is staged. */
 void study_lease_begin(struct core *c, struct study *s, uint64_t number, int32_t lease_s);

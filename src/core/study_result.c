@@ -160,4 +160,5 @@ void study_result_stage(struct core *c, const struct study *s, uint64_t number, 
     row.reason = reason;
     core_stage(c, &(struct change){
                       .kind = CHANGE_TRIAL_TOLD, .at_ms = core_wall(c), .trial_told.row = row});
+    study_say_result(c, s, number);
 }

@@ -177,6 +177,7 @@ static void launch_failed(struct core *c, struct study *s, const struct err *e)
         s->asking->again_ms = INT64_MAX;
     }
     studies_look_at(c, core_mono(c) + AGAIN_MS);
+    study_say_state(c, s, NULL);
 }
 
 static void study_job_watch(struct core *c, const struct study *s, uint64_t number, uint64_t job)

@@ -10,6 +10,7 @@
 #include "base/units.h"
 #include "base/util.h"
 #include "store/query.h"
+#include "store/study_view.h"
 #include <stdio.h>
 
 /* REASON_MAX limits every text of a user, so that the title of a job stays below TITLE_MAX. */
@@ -237,6 +238,51 @@ static bool letter_on_batch(void *arg, const struct batch_view *v)
     return false;
 }
 
+/* ---- studies ---- */
+
+static void letter_on_study(void *arg, const struct study_view *v)
+{
+    static const char *const states[] = {"running", "done", "failed", "pruned", "waiting"};
+    struct writing *w = arg;
+    struct hook_letter *l = w->l;
+    const char *between = ": ";
+    char value[40] = "";
+
+    w->found = true;
+    say(l, "Study ");
+    say_name(l, v->name);
+    say(l, " of ");
+    say_text(l, v->user);
+    say(l, " has ended");
+    jw_object(&l->json, "study");
+    jw_str(&l->json, "name", v->name);
+    jw_str(&l->json, "user", v->user);
+    for (size_t i = 0; i < ARRAY_SIZE(states); i++) {
+        jw_int(&l->json, states[i], (int64_t)v->counts[i]);
+        if (!v->counts[i])
+            continue;
+        say(l, between);
+        say_number(l, (int64_t)v->counts[i]);
+        say(l, " ");
+        say(l, states[i]);
+        between = ", ";
+    }
+    jw_int_or_null(&l->json, "best", (int64_t)v->best, v->best != 0);
+    jw_double(&l->json, "value", v->value);
+    jw_str_or_null(&l->json, "metric", v->metric);
+    jw_end_object(&l->json);
+    if (v->best) {
+        snprintf(value, sizeof(value), " %.6g in trial ", v->value);
+        say(l, "; best ");
+        say_text(l, v->metric);
+        say(l, value);
+        say_number(l, (int64_t)v->best);
+        env_number(l, "BERTH_HOOK_BEST", (int64_t)v->best);
+    }
+    env_text(l, "BERTH_HOOK_STUDY", v->name);
+    env_text(l, "BERTH_HOOK_USER", v->user);
+}
+
 /* One message for many events (HOOK_RATE_MAX).  It names the range of the jobs and reads no row. */
 static void write_summary(struct hook_letter *l, const struct delivery_record *d)
 {
@@ -280,12 +326,19 @@ static int write_subject(struct writing *w, struct store *s, struct err *e)
     } else if (d->scope == HOOK_SCOPE_BATCH) {
         if (store_batches(s, false, 0, d->subject + 1, 1, letter_on_batch, w, e) < 0)
             return -1;
+    } else if (d->scope == HOOK_SCOPE_STUDY) {
+        if (store_study(s, d->subject, letter_on_study, w, &why) < 0 && why.code != ERR_NOT_FOUND) {
+            *e = why;
+            return -1;
+        }
     } else if (store_job(s, d->subject, letter_on_job, w, &why) < 0 && why.code != ERR_NOT_FOUND) {
         *e = why;
         return -1;
     }
     if (!w->found) {
-        say(w->l, d->scope == HOOK_SCOPE_BATCH ? "Batch " : "Job ");
+        say(w->l, d->scope == HOOK_SCOPE_BATCH   ? "Batch "
+                  : d->scope == HOOK_SCOPE_STUDY ? "Study "
+                                                 : "Job ");
         say_number(w->l, (int64_t)d->subject);
         say(w->l, ", which was removed since, ");
         say(w->l, hook_event_text(d->event));

@@ -61,8 +61,8 @@ const char *hook_scope_name(enum hook_scope s)
 
 bool hook_scope_parse(struct str name, enum hook_scope *out)
 {
-    for (int i = 0; i < HOOK_SCOPE_SUMMARY; i++)
-        if (str_eq_c(name, scope_names[i])) {
+    for (int i = 0; i < HOOK_SCOPES; i++)
+        if (i != HOOK_SCOPE_SUMMARY && str_eq_c(name, scope_names[i])) {
             *out = (enum hook_scope)i;
             return true;
         }
@@ -240,8 +240,10 @@ int hook_notify_parse(struct str text, struct hook_notify *out, struct err *e)
     const char *colon = memchr(events.p, ':', events.n);
     if (colon) {
         struct str scope = str_trim(str_cut(events, ':', &rest));
-        if (!hook_scope_parse(scope, &n.on.scope))
-            return err_set(e, ERR_INVALID, "\"%.*s\": write job: or batch: before the event",
+        if (!hook_scope_parse(scope, &n.on.scope) || n.on.scope == HOOK_SCOPE_STUDY)
+            return err_set(e, ERR_INVALID,
+                           "\"%.*s\": write job: or batch: before the event; for searches there is "
+                           "`berth hook add --scope study`",
                            (int)MIN(text.n, 60), text.p);
         n.scope_given = true;
         events = rest;

@@ -33,7 +33,7 @@ enum hook_event hook_event_of(enum job_state state);
 
 /* What a hook watches; the numbers are on disk.  HOOK_SUMMARY is not watched: a message of this
  * scope stands for many events that came too fast. */
-#define HOOK_SCOPE_LIST(X) X(JOB, job) X(BATCH, batch) X(SUMMARY, summary)
+#define HOOK_SCOPE_LIST(X) X(JOB, job) X(BATCH, batch) X(SUMMARY, summary) X(STUDY, study)
 enum hook_scope {
 #define X(up, low) HOOK_SCOPE_##up,
     HOOK_SCOPE_LIST(X)
@@ -41,13 +41,13 @@ enum hook_scope {
         HOOK_SCOPES
 };
 const char *hook_scope_name(enum hook_scope s);
-bool hook_scope_parse(struct str name, enum hook_scope *out); /* job and batch only */
+bool hook_scope_parse(struct str name, enum hook_scope *out); /* job, batch and study */
 
 /* When a hook fires. */
 struct hook_on {
     uint32_t events;       /* 1 << enum hook_event */
     int64_t wait_ms;       /* of HOOK_WAITING: longer in the queue than this */
-    enum hook_scope scope; /* of jobs one by one, or of whole batches */
+    enum hook_scope scope; /* of jobs one by one, or of whole batches or studies */
 };
 /* Adds "failure", "end" or "waiting>2h" to *on. */
 int hook_on_add(struct hook_on *on, struct str text, struct err *e);

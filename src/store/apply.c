@@ -427,6 +427,8 @@ int apply_change(struct applier *a, const struct change *c, struct err *e)
         return apply_trial(a, &c->trial.row, e);
     case CHANGE_TRIAL_TOLD:
         return apply_trial_told(a, c, e);
+    case CHANGE_STUDY_SAID:
+        return apply_study_said(a, c, e);
     case CHANGE_KINDS:
         break;
     }

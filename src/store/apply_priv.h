@@ -55,6 +55,7 @@ int apply_remove(struct applier *a, const struct change *c, struct err *e);
 /* apply_study.c */
 int apply_study(struct applier *a, const struct change *c, struct err *e);
 int apply_study_gone(struct applier *a, const struct change *c, struct err *e);
+int apply_study_said(struct applier *a, const struct change *c, struct err *e);
 int apply_trial(struct applier *a, const struct trial_row *r, struct err *e);
 int apply_trial_told(struct applier *a, const struct change *c, struct err *e);
 /* The submission is the first job of its trial. */
@@ -80,6 +81,9 @@ int project_first(struct applier *a, struct str project, uint32_t uid, struct st
 int apply_forget(struct applier *a, const struct change *c, struct err *e);
 /* hook_match.c */
 /* The jobs first … last have this state now, or those of them that were to get it. */
+/* The study has ended: those hooks get a message that are about studies of this user. */
+int hooks_of_study(struct applier *a, uint64_t study, uint32_t uid, enum hook_event ev,
+                   int64_t at_ms, struct err *e);
 void hook_note(struct applier *a, enum job_state state, int64_t at_ms, uint64_t first,
                uint64_t last);
 int hooks_match(struct applier *a, struct err *e); /* after all changes of the transaction */

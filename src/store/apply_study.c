@@ -4,6 +4,8 @@
  * to that, and what comes twice all the same changes nothing, since a change that fails would hold
  * up all that come after it.
  */
+#include "base/json_out.h"
+#include "model/hook.h"
 #include "store/apply_priv.h"
 #include <math.h>
 
@@ -23,6 +25,30 @@ int apply_study(struct applier *a, const struct change *c, struct err *e)
 int apply_study_gone(struct applier *a, const struct change *c, struct err *e)
 {
     return db_run(a->db, e, "DELETE FROM study WHERE seq = ?1", INT(c->study_gone.seq));
+}
+
+int apply_study_said(struct applier *a, const struct change *c, struct err *e)
+{
+    static const enum event_kind kinds[] = {
+        [STUDY_SAID_CREATED] = EVENT_STUDY_CREATED, [STUDY_SAID_BEST] = EVENT_STUDY_BEST,
+        [STUDY_SAID_ENDED] = EVENT_STUDY_ENDED,     [STUDY_SAID_PAUSED] = EVENT_STUDY_PAUSED,
+        [STUDY_SAID_RESUMED] = EVENT_STUDY_RESUMED, [STUDY_SAID_REMOVED] = EVENT_STUDY_REMOVED};
+    const struct change_study_said *s = &c->study_said;
+
+    data_begin(a, c->user);
+    data_str(a, "study", s->name);
+    data_str(a, "owner", s->owner);
+    data_int(a, "uid", s->uid);
+    jw_members(&a->data, s->data);
+    if (event_append(a, kinds[s->what], c->at_ms, 0, 0, e) < 0)
+        return -1;
+    if ((s->what == STUDY_SAID_ENDED || s->what == STUDY_SAID_RESUMED) &&
+        db_run(a->db, e, "UPDATE study SET ended = ?2 WHERE seq = ?1", INT(s->seq),
+               INT(s->what == STUDY_SAID_ENDED)) < 0)
+        return -1;
+    if (s->what != STUDY_SAID_ENDED)
+        return 0;
+    return hooks_of_study(a, s->seq, s->uid, s->good ? HOOK_SUCCESS : HOOK_FAILURE, c->at_ms, e);
 }
 
 static struct db_arg number_or_null(double v)

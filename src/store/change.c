@@ -32,6 +32,7 @@ static const size_t texts[CHANGE_KINDS][CHANGE_TEXTS_MAX - 1] = {
     [CHANGE_HOOK] = {AT(hook.name), AT(hook.filter), AT(hook.action), AT(hook.secret)},
     [CHANGE_DELIVERED] = {AT(delivered.error)},
     [CHANGE_STUDY] = {AT(study.row.name), AT(study.row.user), AT(study.row.def)},
+    [CHANGE_STUDY_SAID] = {AT(study_said.name), AT(study_said.owner), AT(study_said.data)},
     [CHANGE_TRIAL] = {AT(trial.row.params), AT(trial.row.values)},
     [CHANGE_TRIAL_TOLD] = {AT(trial_told.row.reason), AT(trial_told.row.values)},
 };

@@ -125,6 +125,7 @@ enum change_kind {
     CHANGE_STUDY_GONE,
     CHANGE_TRIAL,
     CHANGE_TRIAL_TOLD,
+    CHANGE_STUDY_SAID,
     /* The count of kinds, not a kind.  A new kind needs a case in apply_change and, with texts, a
      * row in change.c. */
     CHANGE_KINDS
@@ -315,11 +316,29 @@ struct study_row {
     uint32_t uid, gid;
     struct str def; /* JSON, see core/study.h */
     bool paused;
+    bool ended; /* read only: its end was said last */
     int64_t created_ms;
 };
 /* A study is new, or its definition or `paused` has changed. */
 struct change_study {
     struct study_row row;
+};
+/* Something happened to a study that people want to know: an event, and perhaps messages. */
+enum study_said {
+    STUDY_SAID_CREATED,
+    STUDY_SAID_BEST,
+    STUDY_SAID_ENDED,
+    STUDY_SAID_PAUSED,
+    STUDY_SAID_RESUMED,
+    STUDY_SAID_REMOVED
+};
+struct change_study_said {
+    uint64_t seq;
+    uint32_t uid; /* the owner */
+    enum study_said what;
+    bool good; /* of its end: a trial has a result */
+    struct str name, owner;
+    struct str data; /* further members of the event */
 };
 /* The study leaves with its trials; jobs stay. */
 struct change_study_gone {
@@ -370,6 +389,7 @@ struct change {
         struct change_hook_gone hook_gone;
         struct change_study study;
         struct change_study_gone study_gone;
+        struct change_study_said study_said;
         struct change_trial trial;
         struct change_trial_told trial_told;
         struct change_delivered delivered; /* CHANGE_WAITED has no member: at_ms is all it says */

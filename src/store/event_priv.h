@@ -17,7 +17,13 @@
     X(NOTE, 42, "note.added")                                                                      \
     X(PROJECT_DESCRIBED, 43, "project.described")                                                  \
     X(NODE_ADDED, 44, "node.added")                                                                \
-    X(NODE_REMOVED, 45, "node.removed")
+    X(NODE_REMOVED, 45, "node.removed")                                                            \
+    X(STUDY_CREATED, 46, "study.created")                                                          \
+    X(STUDY_BEST, 47, "study.best")                                                                \
+    X(STUDY_ENDED, 48, "study.ended")                                                              \
+    X(STUDY_PAUSED, 49, "study.paused")                                                            \
+    X(STUDY_RESUMED, 50, "study.resumed")                                                          \
+    X(STUDY_REMOVED, 51, "study.removed")
 enum event_kind {
     EVENT_JOB_STATE = 0, /* + enum job_state */
 #define X(up, n, text) EVENT_##up = n,

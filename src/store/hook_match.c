@@ -144,7 +144,7 @@ static int message_add(struct applier *a, uint64_t hook, enum hook_event ev, enu
 static int messages_add(struct applier *a, uint64_t hook, enum hook_event ev, enum hook_scope scope,
                         const uint64_t *subjects, size_t n, int64_t at_ms, struct err *e)
 {
-    bool batch = scope == HOOK_SCOPE_BATCH;
+    bool batch = scope != HOOK_SCOPE_JOB; /* or a study */
     /* The end of a batch comes after those of its jobs and must not drown in their summary. */
     int64_t rate = batch ? 2 * HOOK_RATE_MAX : HOOK_RATE_MAX;
     struct hook_window w;
@@ -425,6 +425,19 @@ int hooks_match(struct applier *a, struct err *e)
     vec_clear(&a->hooks.moves);
     vec_done(&batches);
     return rc;
+}
+
+int hooks_of_study(struct applier *a, uint64_t study, uint32_t uid, enum hook_event ev,
+                   int64_t at_ms, struct err *e)
+{
+    for (size_t i = 0; i < a->hooks.rules.n; i++) {
+        const struct hook_rule *r = &a->hooks.rules.p[i];
+        if (r->on.scope == HOOK_SCOPE_STUDY && r->on.events & (1u << ev | END_BIT) &&
+            (r->everyone || r->uid == uid) &&
+            messages_add(a, r->seq, ev, HOOK_SCOPE_STUDY, &study, 1, at_ms, e) < 0)
+            return -1;
+    }
+    return 0;
 }
 
 /* ---- waiting too long ---- */

@@ -360,12 +360,12 @@ static int load_studies(struct loader *l, struct err *e)
     if (!l->sink->study)
         return 0;
     st = db_query(l->db, e,
-                  "SELECT seq, name, user, uid, gid, def, paused, created_ms FROM study"
+                  "SELECT seq, name, user, uid, gid, def, paused, created_ms, ended FROM study"
                   " ORDER BY seq");
     while ((rc = db_step(l->db, st, e)) == 1) {
         struct study_row r = {0};
         db_row(st, COL(&r.seq), COL(&r.name), COL(&r.user), COL(&r.uid), COL(&r.gid), COL(&r.def),
-               COL(&r.paused), COL(&r.created_ms));
+               COL(&r.paused), COL(&r.created_ms), COL(&r.ended));
         l->sink->study(l->sink->arg, &r);
         vec_push(&seqs, r.seq);
     }

@@ -252,17 +252,32 @@ static const char v16[] = "ALTER TABLE trial ADD COLUMN hold INTEGER NOT NULL DE
 /* Results of trials with several objectives: a JSON array. */
 static const char v17[] = "ALTER TABLE trial ADD COLUMN results TEXT;";
 
+/* Was the end of the study said last?  Then it is not said again after a restart. */
+static const char v18[] = "ALTER TABLE study ADD COLUMN ended INTEGER NOT NULL DEFAULT 0;";
+
 /* First value, mean, where a metric was lowest and highest; all of it in one index by name, which
  * lists are sorted by. */
-static const char v18[] = "";
+static const char v19[] = "";
 
-const struct migration migrations[] = {
-    {v1, NULL},           {v2, NULL},  {v3, NULL},
-    {v4, series_migrate}, {v5, NULL},  {v6, NULL},
-    {v7, NULL},           {v8, NULL},  {v9, NULL},
-    {v10, NULL},          {v11, NULL}, {v12, NULL},
-    {v13, NULL},          {v14, NULL}, {v15, NULL},
-    {v16, NULL},          {v17, NULL}, {v18, series_migrate_stats}};
+const struct migration migrations[] = {{v1, NULL},
+                                       {v2, NULL},
+                                       {v3, NULL},
+                                       {v4, series_migrate},
+                                       {v5, NULL},
+                                       {v6, NULL},
+                                       {v7, NULL},
+                                       {v8, NULL},
+                                       {v9, NULL},
+                                       {v10, NULL},
+                                       {v11, NULL},
+                                       {v12, NULL},
+                                       {v13, NULL},
+                                       {v14, NULL},
+                                       {v15, NULL},
+                                       {v16, NULL},
+                                       {v17, NULL},
+                                       {v18, NULL},
+                                       {v19, series_migrate_stats}};
 const size_t n_migrations = ARRAY_SIZE(migrations);
 
 /* Schema and version change in one transaction, so a crash leaves the file at the version before.

@@ -167,6 +167,35 @@ def test_a_batch_is_told_once_and_mail_names_the_job():
         assert len(mails(home)) == 3
 
 
+def test_the_end_of_a_study_is_told_once():
+    with setting() as (home, receiver):
+        for bad, word in ((["--on", "start"], "success, failure and end"), (["--on", "waiting>2h"], "studies"),
+                          (["--on", "end", "--filter", "name:x"], "filter")):
+            p = home.berth("hook", "add", "bad", "mail:ada", "--scope", "study", *bad, check=False)
+            assert p.returncode != 0 and word in p.stderr, p.stderr
+        home.berth("hook", "add", "mail", "mail:ada", "--on", "success", "--scope", "study")
+        home.berth("hook", "add", "web", f"webhook:{receiver.url}", "--on", "end", "--scope", "study")
+        results = {"good": {"value": 0.5}, "bad": {"failed": True}}
+        for name in results:
+            home.api("POST", "/v1/studies", {"name": name, "space": {"x": [1, 2]}, "objective": {"minimize": "loss"}, "trials": 1})
+            home.api("POST", f"/v1/studies/{name}/ask", {"n": 1})
+        home.kill()
+        home.start()
+        for name, told in results.items():
+            home.api("POST", f"/v1/studies/{name}/tell", {"trials": [{"number": 1, **told}]})
+        wait_for("three messages", lambda: len(mails(home)) == 1 and len(receiver.accepted()) == 2)
+        assert "Study good of " in mails(home)[0] and "has ended: 1 done; best loss 0.5 in trial 1" in mails(home)[0], mails(home)
+        good, bad = (g[3] for g in receiver.accepted())
+        assert (good["event"], good["scope"], good["study"]["best"], good["study"]["done"]) == ("success", "study", 1, 1), good
+        assert (bad["event"], bad["study"]["best"], bad["study"]["failed"]) == ("failure", None, 1), bad
+        wait_for("the record of them", lambda: (hook(home, "mail")["sent"], hook(home, "web")["sent"]) == (1, 2))
+        home.kill()
+        home.start()
+        home.submit("true")
+        home.wait_all()
+        assert len(mails(home)) == 1 and len(receiver.accepted()) == 2
+
+
 def test_a_run_without_a_daemon_sends_its_messages():
     with setting() as (home, receiver):
         home.stop()

@@ -256,6 +256,35 @@ def test_a_lease_survives_the_daemon():
         assert home.get()["state"] == "finished" and home.get()["best"]["value"] == 2
 
 
+def test_events():
+    """Each thing is said once: also across kills, and for a grid, whose end the engine finds anew."""
+    with Home() as home:
+        def said(name):
+            return [(e["kind"][6:], e["data"].get("number")) for e in home.api("GET", "/v1/events?follow=0&limit=1000")["items"]
+                    if e["kind"].startswith("study.") and e["data"]["study"] == name]
+
+        home.study(space={"x": {"int": [1, 3]}}, engine="grid", job={"command": SQUARE, "cwd": "/"})
+        home.finished()
+        wait_for("the end", lambda: said("s")[-1] == ("ended", None))
+        bests = [n for kind, n in said("s") if kind == "best"]
+        assert said("s") == [("created", None), *(("best", n) for n in bests), ("ended", None)] and bests[-1] == home.get()["best"]["number"], said("s")
+        told = said("s")
+        home.again()
+        home.study("t", space={"x": {"uniform": [0, 1]}}, trials=1)
+        number = home.api("POST", "/v1/studies/t/ask", {"n": 1})["trials"][0]["number"]
+        home.api("PATCH", "/v1/studies/t", {"paused": True})
+        home.again()
+        home.api("PATCH", "/v1/studies/t", {"paused": False})
+        home.api("POST", "/v1/studies/t/tell", {"trials": [{"number": number, "value": 4.5}]})
+        assert home.get()["state"] == "finished" and said("s") == told, "an end is said once"
+        home.api("PATCH", "/v1/studies/t", {"trials": 2})
+        home.api("DELETE", "/v1/studies/t")
+        assert said("t") == [("created", None), ("paused", None), ("resumed", None), ("best", 1), ("ended", None), ("resumed", None),
+                             ("removed", None)], said("t")
+        best = [e for e in home.api("GET", "/v1/events?follow=0&limit=1000")["items"] if e["kind"] == "study.best"][-1]
+        assert best["job"] is None and (best["data"]["value"], best["data"]["job"]) == (4.5, None), best
+
+
 def test_warm_start():
     with Home() as home:
         home.study("old", engine="tpe", seed=3)
