@@ -16,7 +16,7 @@
 static void study_counts_json(struct buf *b, const struct study *s)
 {
     jw_object(b, "counts");
-    jw_int(b, "asked", (int64_t)s->trials.n);
+    jw_int(b, "asked", (int64_t)s->asked);
     for (int i = 0; i <= TRIAL_WAITING; i++)
         jw_int(b, trial_state_names[i], (int64_t)s->counts[i]);
     jw_end_object(b);
@@ -24,16 +24,17 @@ static void study_counts_json(struct buf *b, const struct study *s)
 
 static void study_best_json(struct buf *b, const struct study *s)
 {
-    if (!s->best) {
+    const struct study_best *t = &s->best;
+
+    if (!t->number) {
         jw_null(b, "best");
         return;
     }
-    const struct study_trial *t = &s->trials.p[s->best - 1];
     jw_object(b, "best");
-    jw_int(b, "number", (int64_t)s->best);
+    jw_int(b, "number", (int64_t)t->number);
     jw_int_or_null(b, "job", (int64_t)t->job, t->job != 0);
     jw_double(b, "value", t->value);
-    jw_raw(b, "params", str_of(s->best_params));
+    jw_raw(b, "params", str_of(t->params));
     jw_end_object(b);
 }
 

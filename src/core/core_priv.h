@@ -432,6 +432,8 @@ void schedules_free(struct core *c);
 
 /* study.c, study_run.c */
 void study_restore(struct core *c, const struct study_row *r);
+bool study_sum_restore(struct core *c,
+                       const struct study_sum *x); /* true: its trials are needed now */
 void trial_restore(struct core *c, const struct trial_row *r);
 void studies_restored(struct core *c); /* all jobs are back: engines are made, jobs are looked up */
 void studies_turn(struct core *c);     /* submissions that are tried again; trials to ask for */

@@ -109,6 +109,11 @@ static void restore_study(void *arg, const struct study_row *r)
     study_restore(((struct restoring *)arg)->c, r);
 }
 
+static bool restore_study_sum(void *arg, const struct study_sum *x)
+{
+    return study_sum_restore(((struct restoring *)arg)->c, x);
+}
+
 static void restore_trial(void *arg, const struct trial_row *r)
 {
     trial_restore(((struct restoring *)arg)->c, r);
@@ -224,6 +229,7 @@ int core_recover(struct core *c, struct err *e)
                                    .fact = restore_fact,
                                    .schedule = restore_schedule,
                                    .study = restore_study,
+                                   .study_sum = restore_study_sum,
                                    .trial = restore_trial,
                                    .arg = &x};
     struct ledger *led = &c->conf.ledger;

@@ -1,11 +1,8 @@
-/* study.c - studies: kept, made again after a restart, changed by people
+/* study.c - studies: kept, changed by people
  *
  * Owns: the list of studies, their engines and their trials in memory.
  * Does not own: requests for points and results (study_call.c), what results mean (study_result.c),
- * proposals and jobs (study_run.c).
- *
- * Every point that is asked and every result that is told is an operation with a number.  The
- * engine depends on their order alone, so replaying the recorded operations gives the same engine.
+ * proposals and jobs (study_run.c), studies after a restart (study_wake.c).
  */
 #include "core/study_priv.h"
 #include <math.h>
@@ -16,14 +13,6 @@ enum { PER_USER_MAX = 10000 };
 
 const char *const study_state_names[] = {"running", "paused", "finished"};
 const char *const trial_state_names[] = {"running", "done", "failed", "pruned", "waiting"};
-
-/* An operation that was recorded, until all are there. */
-struct study_replay {
-    uint64_t op, number;
-    double *code; /* NULL = it tells */
-    enum trial_state state;
-    double values[TUNE_OBJECTIVES_MAX];
-};
 
 /* ---- the list ---- */
 
@@ -44,7 +33,7 @@ void study_free(struct study *s)
     vec_done(&s->front);
     vec_done(&s->values);
     vec_done(&s->trials);
-    FREE_EACH(s->name, s->trouble, s->best_params, s);
+    FREE_EACH(s->name, s->trouble, s->best.params, s);
 }
 
 void studies_free(struct core *c)
@@ -76,7 +65,7 @@ struct study *study_by_seq(const struct core *c, uint64_t seq)
     return map_u64_get(&c->studies.by_seq, seq);
 }
 
-static void study_list(struct core *c, struct study *s)
+void study_list(struct core *c, struct study *s)
 {
     vec_push(&c->studies.all, s);
     map_u64_put(&c->studies.by_seq, s->seq, s);
@@ -99,7 +88,7 @@ void study_set_trouble(struct study *s, const char *text)
 
 enum study_state study_state_of(const struct study *s)
 {
-    int64_t own = (int64_t)s->trials.n - s->rules.warm;
+    int64_t own = (int64_t)s->asked - s->rules.warm;
     bool all = s->exhausted || (s->rules.trials >= 0 && own >= s->rules.trials);
 
     if (all && !s->counts[TRIAL_RUNNING] && !s->counts[TRIAL_WAITING] && !s->asking)
@@ -123,6 +112,7 @@ void study_trial_note(struct study *s, enum trial_state state)
     for (size_t i = 0; s->rules.n_goals > 1 && i < s->rules.n_goals; i++)
         vec_push(&s->values, NAN);
     s->counts[state]++;
+    s->asked++;
     s->ops++;
 }
 
@@ -130,128 +120,6 @@ uint64_t study_trial_add(struct study *s, const double *code, enum trial_state s
 {
     study_trial_note(s, state);
     return (uint64_t)tune_study_record(s->engine, code);
-}
-
-/* ---- after a restart ---- */
-
-static void study_unreadable(struct study *s, const char *why)
-{
-    study_set_trouble(s, why);
-    tune_study_free(s->engine);
-    s->engine = NULL;
-}
-
-/* A definition that this program cannot read stays as it is, with the reason. */
-void study_restore(struct core *c, const struct study_row *r)
-{
-    struct study *s = xcalloc(1, sizeof(*s));
-    struct err e = {0};
-
-    s->seq = r->seq;
-    s->name = xstrndup(r->name.p, r->name.n);
-    s->owner = (struct caller){.uid = r->uid, .gid = r->gid};
-    snprintf(s->owner.user, sizeof(s->owner.user), STR_FMT, STR_ARG(r->user));
-    s->paused = r->paused;
-    s->created_ms = r->created_ms;
-    s->exhausted = r->ended; /* if it is not its limit that it has reached */
-    s->said = r->ended ? STUDY_FINISHED : r->paused ? STUDY_PAUSED : STUDY_RUNNING;
-    if (json_parse(r->def, "study", &s->def, &e) < 0 ||
-        study_rules_read(s->def, &s->rules, &e) < 0 ||
-        study_engine_new(s->def, &s->engine, &e) < 0 ||
-        study_stop_new(s->def, &s->rules, &s->stop, &e) < 0)
-        study_unreadable(s, e.text);
-    study_list(c, s);
-}
-
-static double *trial_code(const struct study *s, struct str params, struct err *e)
-{
-    const struct tune_space *space = tune_study_space(s->engine);
-    double *code = xcalloc(space->n + 1, sizeof(*code));
-    AUTO(json) struct json *tree = NULL;
-
-    if (json_parse(params, "params", &tree, e) == 0 && tune_space_read(space, tree, code, e) == 0)
-        return code;
-    free(code);
-    return NULL;
-}
-
-void trial_restore(struct core *c, const struct trial_row *r)
-{
-    struct study *s = study_by_seq(c, r->study);
-    struct err e = {0};
-    struct study_replay x = {.op = r->asked, .number = r->number, .state = r->state};
-
-    if (!s || !s->engine)
-        return;
-    vec_push(&s->trials,
-             ((struct study_trial){
-                 .job = r->job, .state = r->state, .hold = r->hold, .lease_s = r->lease_s}));
-    x.code = trial_code(s, r->params, &e);
-    if (!x.code || r->number != s->trials.n) {
-        study_unreadable(s, x.code ? "a trial is not recorded" : e.text);
-        free(x.code);
-        return;
-    }
-    if (r->told || r->state == TRIAL_PRUNED) /* pruned and not told: it was asked to stop */
-        x.state = TRIAL_RUNNING;
-    vec_push(&s->replay, x);
-    if (!r->told)
-        return;
-    x = (struct study_replay){.op = r->told, .number = r->number, .state = r->state};
-    if (study_values_read(s, r, x.values, &e) == 0)
-        vec_push(&s->replay, x);
-    else
-        study_unreadable(s, e.text);
-}
-
-static int replay_by_op(const void *a, const void *b)
-{
-    const struct study_replay *x = a, *y = b;
-
-    return (x->op > y->op) - (x->op < y->op);
-}
-
-static void study_replay(struct study *s)
-{
-    VEC(struct study_trial) was = {0};
-
-    for (size_t i = 0; i < s->trials.n; i++)
-        vec_push(&was, s->trials.p[i]);
-    vec_clear(&s->trials);
-    if (s->replay.n)
-        qsort(s->replay.p, s->replay.n, sizeof(*s->replay.p), replay_by_op);
-    for (size_t i = 0; i < s->replay.n; i++) {
-        struct study_replay *x = &s->replay.p[i];
-        if (x->code && s->engine)
-            study_trial_add(s, x->code, x->state);
-        else if (s->engine && x->number <= s->trials.n)
-            study_trial_result(s, x->number, x->state, x->values);
-        s->ops = x->op;
-        free(x->code);
-    }
-    vec_done(&s->replay);
-    for (size_t i = 0; i < s->trials.n; i++) {
-        s->trials.p[i].job = was.p[i].job;
-        s->trials.p[i].hold = was.p[i].hold;
-        s->trials.p[i].lease_s = was.p[i].lease_s;
-        if (was.p[i].state == TRIAL_PRUNED)
-            s->trials.p[i].pruned_at = 0;
-    }
-    vec_done(&was);
-}
-
-void studies_restored(struct core *c)
-{
-    for (size_t i = 0; i < c->studies.all.n; i++) {
-        struct study *s = c->studies.all.p[i];
-        study_replay(s);
-        study_stop_replay(c, s);
-        study_leases_restored(c, s);
-        for (uint64_t n = 1; n <= s->trials.n; n++)
-            if (s->trials.p[n - 1].state == TRIAL_RUNNING && s->trials.p[n - 1].job)
-                study_job_restored(c, s, n);
-        c->studies.look_ms = 0;
-    }
 }
 
 /* ---- requests ---- */
@@ -297,6 +165,18 @@ static int study_check_name(const struct core *c, struct str name, const struct 
     return definition_check_name("study", name, theirs, PER_USER_MAX, who, e);
 }
 
+double *study_code_of(const struct study *s, struct str params, struct err *e)
+{
+    const struct tune_space *space = tune_study_space(s->engine);
+    double *code = xcalloc(space->n + 1, sizeof(*code));
+    AUTO(json) struct json *tree = NULL;
+
+    if (json_parse(params, "params", &tree, e) == 0 && tune_space_read(space, tree, code, e) == 0)
+        return code;
+    free(code);
+    return NULL;
+}
+
 /* Results of another study that fit into the space of this one are its first trials. */
 static void study_warm(struct core *c, struct study *s, const struct study *from)
 {
@@ -310,7 +190,7 @@ static void study_warm(struct core *c, struct study *s, const struct study *from
             continue;
         buf_reset(&text);
         tune_space_write(theirs, code, NULL, &text);
-        double *mine = trial_code(s, buf_str(&text), NULL);
+        double *mine = study_code_of(s, buf_str(&text), NULL);
         if (!mine)
             continue;
         struct trial_row row = {.study = s->seq, .params = buf_str(&text)};
@@ -366,7 +246,9 @@ void core_study_add(struct core *c, struct str name, const struct json *def, uin
                 "study " STR_FMT " exists with another definition; remove it first, or give "
                 "another name",
                 STR_ARG(name));
-    else if (other && study_check_goals(other, def, &e) == 0 && other->asking)
+    else if (other && study_check_goals(other, def, &e) == 0 && other->engine)
+        study_wake_now(c, study_by_seq(c, from), &e);
+    if (!e.code && other && other->asking)
         err_set(&e, ERR_UNAVAILABLE, "study %.100s is making a proposal; try again", other->name);
     struct study *s = e.code ? NULL : study_new(c, name, def, who, &e);
     if (!s) {
@@ -403,7 +285,7 @@ void core_study_set(struct core *c, uint64_t seq, const struct study_change *x,
         done(arg, &e, NULL);
         return;
     }
-    bool limited = s->rules.trials >= 0 && (int64_t)s->trials.n - s->rules.warm >= s->rules.trials;
+    bool limited = s->rules.trials >= 0 && (int64_t)s->asked - s->rules.warm >= s->rules.trials;
     if (x->set_trials)
         study_set_number(s, "trials", x->trials);
     if (x->set_parallel)

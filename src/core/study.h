@@ -41,6 +41,12 @@ struct study_trial {
     uint32_t hold;     /* how often it was handed out under a lease: who has it names this number */
     int32_t lease_s;   /* of the client that has it; 0 = none */
 };
+struct study_best {
+    uint64_t number; /* 0 = none is done, or there are several objectives */
+    uint64_t job;
+    double value;
+    char *params; /* JSON object; NULL without a number */
+};
 /* A trial that no other is better than in everything. */
 struct study_front {
     uint64_t number;
@@ -67,11 +73,12 @@ struct study {
     bool gone;             /* removed while a proposal was made */
     enum study_state said; /* the state that the last event told */
     int64_t created_ms;
-    uint64_t ops;      /* asked and told so far */
-    uint64_t best;     /* number of the trial; 0 = none is done, or there are several objectives */
-    char *best_params; /* JSON object; NULL with best 0 */
+    uint64_t ops;   /* asked and told so far */
+    uint64_t asked; /* trials */
+    bool asleep;    /* its trials were not read since the start: only sums of them are here */
+    struct study_best best;
     uint64_t counts[TRIAL_WAITING + 1];
-    VEC(struct study_trial) trials;  /* trial n at n - 1 */
+    VEC(struct study_trial) trials;  /* trial n at n - 1; none while it is asleep */
     VEC(double) values;              /* of several objectives: n_goals of each trial */
     VEC(struct study_front) front;   /* of several objectives, by number */
     VEC(struct study_lease) leases;  /* of trials that clients have */

@@ -144,7 +144,7 @@ void study_call_point(struct core *c, struct study *s, struct study_call *x, uin
 
 static bool may_ask_more(const struct study *s)
 {
-    int64_t own = (int64_t)s->trials.n - s->rules.warm;
+    int64_t own = (int64_t)s->asked - s->rules.warm;
 
     return !s->exhausted && (s->rules.trials < 0 || own < s->rules.trials);
 }
@@ -208,6 +208,10 @@ void study_call_step(struct core *c, struct study *s, struct study_call *x)
 
 void study_go_on(struct core *c, struct study *s)
 {
+    if (s->asleep && s->engine && !s->asking && (s->calls.n || study_may_fill(c, s))) {
+        study_wake(c, s);
+        return;
+    }
     while (s->engine && !s->asking && s->calls.n) {
         struct study_call *x = s->calls.p[0];
         vec_remove(&s->calls, 0);

@@ -143,7 +143,7 @@ int core_study_renew(struct core *c, uint64_t seq, const struct study_holding *h
 {
     struct study *s = study_of_caller(c, seq, who, e);
 
-    if (!s)
+    if (!s || study_wake_now(c, s, e) < 0)
         return -1;
     for (size_t i = 0; i < n; i++)
         if (held[i].number < 1 || held[i].number > s->trials.n)

@@ -21,7 +21,7 @@ struct study_call {
 };
 
 /* Proposals on another thread, which has the engine meanwhile; then, of a study with a job, the
- * submission. */
+ * submission.  Or the study is woken there. */
 struct study_asking {
     struct core *c;
     struct study *s;
@@ -30,6 +30,7 @@ struct study_asking {
     VEC(struct study_point) got; /* trials of the engine already */
     struct err err;              /* why there are fewer */
     struct trial_launch *launch; /* waits for its submission */
+    struct study *twin;          /* gets the trials while the study is woken */
     int64_t again_ms;            /* monotonic: when the submission is tried again; 0 = under way */
 };
 
@@ -50,6 +51,17 @@ struct trial_row study_trial_row(const struct study *s, uint64_t number);
 uint64_t study_trial_add(struct study *s, const double *code, enum trial_state state);
 /* Adds a trial to the list that the engine has already. */
 void study_trial_note(struct study *s, enum trial_state state);
+
+/* Adds it to the list of studies. */
+void study_list(struct core *c, struct study *s);
+/* The codes of a point as they are recorded; yours. */
+double *study_code_of(const struct study *s, struct str params, struct err *e);
+
+/* study_wake.c */
+/* Reads the trials of a study that is asleep on another thread; then it goes on. */
+void study_wake(struct core *c, struct study *s);
+/* The same at once.  -1: it is being read, or cannot be read. */
+int study_wake_now(struct core *c, struct study *s, struct err *e);
 
 /* study_result.c */
 /* As they are recorded; nothing for one objective. */
@@ -81,6 +93,11 @@ void study_launch(struct core *c, struct study *s, uint64_t number, const char *
 /* Asks for the next trial that is a job, if there is room for one. */
 void study_fill(struct core *c, struct study *s);
 void study_asking_free(struct study_asking *a);
+void study_asking_over(struct study_asking *a);
+/* The study was removed meanwhile: who waits is told, and both are freed. */
+void study_asking_gone(struct study_asking *a);
+/* Is there room for one more job? */
+bool study_may_fill(const struct core *c, const struct study *s);
 /* A trial of a study after a restart: its job runs, or has ended meanwhile. */
 void study_job_restored(struct core *c, struct study *s, uint64_t number);
 /* The result of a trial whose job has ended. */

@@ -59,14 +59,15 @@ static char *study_params_text(const struct study *s, uint64_t number)
 
 static void best_update(struct study *s, uint64_t number)
 {
-    double value = s->trials.p[number - 1].value;
-    double best = s->best ? s->trials.p[s->best - 1].value : NAN;
+    double value = s->trials.p[number - 1].value, best = s->best.number ? s->best.value : NAN;
 
     if (s->rules.goals[0].maximize ? value <= best : value >= best)
         return;
-    s->best = number;
-    free(s->best_params);
-    s->best_params = study_params_text(s, number);
+    free(s->best.params);
+    s->best = (struct study_best){.number = number,
+                                  .job = s->trials.p[number - 1].job,
+                                  .value = value,
+                                  .params = study_params_text(s, number)};
 }
 
 /* Nowhere worse and somewhere better. */

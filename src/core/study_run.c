@@ -26,6 +26,7 @@ void study_asking_free(struct study_asking *a)
     if (!a)
         return;
     launch_free(a->launch);
+    study_free(a->twin);
     if (a->call)
         study_call_free(a->call);
     for (size_t i = 0; i < a->got.n; i++)
@@ -54,7 +55,7 @@ static void propose_work(void *arg)
 }
 
 /* The study was removed meanwhile. */
-static void asking_gone(struct study_asking *a)
+void study_asking_gone(struct study_asking *a)
 {
     struct err e = {0};
     struct study *s = a->s;
@@ -67,7 +68,7 @@ static void asking_gone(struct study_asking *a)
     study_free(s); /* with a */
 }
 
-static void asking_over(struct study_asking *a)
+void study_asking_over(struct study_asking *a)
 {
     a->s->asking = NULL;
     study_asking_free(a);
@@ -82,7 +83,7 @@ static void propose_done(void *arg)
     AUTO_FREE char *params = NULL; /* of the job's point */
 
     if (s->gone) {
-        asking_gone(a);
+        study_asking_gone(a);
         return;
     }
     a->call = NULL;
@@ -99,7 +100,7 @@ static void propose_done(void *arg)
         study_set_trouble(s, e.text);
         s->paused |= !call;
     }
-    asking_over(a);
+    study_asking_over(a);
     if (call)
         study_call_durable_later(c, s, call);
     else if (params)
@@ -112,7 +113,7 @@ void study_propose(struct core *c, struct study *s, struct study_call *call)
     struct study_asking *a = xcalloc(1, sizeof(*a));
     size_t left = s->rules.trials < 0
                       ? SIZE_MAX
-                      : (size_t)(s->rules.trials - ((int64_t)s->trials.n - s->rules.warm));
+                      : (size_t)(s->rules.trials - ((int64_t)s->asked - s->rules.warm));
 
     *a = (struct study_asking){
         .c = c, .s = s, .call = call, .want = call ? MIN(call->want, left) : 1};
@@ -217,7 +218,7 @@ static void trial_submitted(void *arg, const struct err *e, const struct submitt
     study_set_trouble(s, NULL);
     if (s->asking->call)
         study_call_durable(TAKE(s->asking->call), NULL);
-    asking_over(s->asking);
+    study_asking_over(s->asking);
     study_go_on(c, s);
 }
 
@@ -244,15 +245,19 @@ void core_trial_take(struct trial_launch *t, struct submission *s, const struct 
     core_submit_take(t->core, s, &t->owner, trial_submitted, t);
 }
 
+bool study_may_fill(const struct core *c, const struct study *s)
+{
+    int64_t own = (int64_t)s->asked - s->rules.warm;
+
+    return c->recovered && s->engine && !s->gone && !s->paused && !s->asking && !s->exhausted &&
+           s->rules.has_job && (s->rules.trials < 0 || own < s->rules.trials) &&
+           s->counts[TRIAL_RUNNING] < (uint64_t)s->rules.parallel;
+}
+
 void study_fill(struct core *c, struct study *s)
 {
-    int64_t own = (int64_t)s->trials.n - s->rules.warm;
-
-    if (!c->recovered || !s->engine || s->gone || s->paused || s->asking || s->exhausted ||
-        !s->rules.has_job || (s->rules.trials >= 0 && own >= s->rules.trials) ||
-        s->counts[TRIAL_RUNNING] >= (uint64_t)s->rules.parallel)
-        return;
-    study_propose(c, s, NULL);
+    if (!s->asleep && study_may_fill(c, s))
+        study_propose(c, s, NULL);
 }
 
 void studies_turn(struct core *c)

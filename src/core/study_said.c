@@ -10,7 +10,7 @@
 static void study_say(struct core *c, const struct study *s, enum study_said what,
                       const struct caller *who, const struct buf *data)
 {
-    bool good = s->best || s->front.n;
+    bool good = s->best.number || s->front.n;
 
     core_stage(c, &(struct change){.kind = CHANGE_STUDY_SAID,
                                    .at_ms = core_wall(c),
@@ -49,7 +49,7 @@ void study_say_result(struct core *c, const struct study *s, uint64_t number)
     AUTO(buf) struct buf data = {0};
     const struct study_trial *t = &s->trials.p[number - 1];
 
-    if (s->best != number && !front_has(s, number))
+    if (s->best.number != number && !front_has(s, number))
         return;
     jw_int(&data, "number", (int64_t)number);
     jw_int_or_null(&data, "job", (int64_t)t->job, t->job != 0);

@@ -144,7 +144,7 @@ int core_study_report(struct core *c, uint64_t seq, struct study_holding held, i
     uint64_t number = held.number;
     struct study *s = study_of_caller(c, seq, who, e);
 
-    if (!s)
+    if (!s || study_wake_now(c, s, e) < 0)
         return -1;
     if (!s->stop)
         return err_set(e, ERR_CONFLICT, "study %.100s has no `stop`: nothing is stopped early",

@@ -258,26 +258,26 @@ static void letter_on_study(void *arg, const struct study_view *v)
     jw_str(&l->json, "name", v->name);
     jw_str(&l->json, "user", v->user);
     for (size_t i = 0; i < ARRAY_SIZE(states); i++) {
-        jw_int(&l->json, states[i], (int64_t)v->counts[i]);
-        if (!v->counts[i])
+        jw_int(&l->json, states[i], (int64_t)v->sum.counts[i]);
+        if (!v->sum.counts[i])
             continue;
         say(l, between);
-        say_number(l, (int64_t)v->counts[i]);
+        say_number(l, (int64_t)v->sum.counts[i]);
         say(l, " ");
         say(l, states[i]);
         between = ", ";
     }
-    jw_int_or_null(&l->json, "best", (int64_t)v->best, v->best != 0);
-    jw_double(&l->json, "value", v->value);
+    jw_int_or_null(&l->json, "best", (int64_t)v->sum.best, v->sum.best != 0);
+    jw_double(&l->json, "value", v->sum.value);
     jw_str_or_null(&l->json, "metric", v->metric);
     jw_end_object(&l->json);
-    if (v->best) {
-        snprintf(value, sizeof(value), " %.6g in trial ", v->value);
+    if (v->sum.best) {
+        snprintf(value, sizeof(value), " %.6g in trial ", v->sum.value);
         say(l, "; best ");
         say_text(l, v->metric);
         say(l, value);
-        say_number(l, (int64_t)v->best);
-        env_number(l, "BERTH_HOOK_BEST", (int64_t)v->best);
+        say_number(l, (int64_t)v->sum.best);
+        env_number(l, "BERTH_HOOK_BEST", (int64_t)v->sum.best);
     }
     env_text(l, "BERTH_HOOK_STUDY", v->name);
     env_text(l, "BERTH_HOOK_USER", v->user);

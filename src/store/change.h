@@ -319,6 +319,17 @@ struct study_row {
     bool ended; /* read only: its end was said last */
     int64_t created_ms;
 };
+/* What a list says of a study, without its trials. */
+struct study_sum {
+    uint64_t seq;
+    uint64_t counts[TRIAL_WAITING + 1];
+    uint64_t ops;    /* asked and told so far */
+    uint64_t leased; /* trials that clients have under a lease */
+    uint64_t best;   /* number of the trial; 0 = none is done, or there are several objectives */
+    uint64_t best_job;
+    double value;      /* of the best */
+    struct str params; /* of the best */
+};
 /* A study is new, or its definition or `paused` has changed. */
 struct change_study {
     struct study_row row;
@@ -459,8 +470,10 @@ struct load_sink {
     void (*tagged)(void *arg, uint64_t first);
     /* Every schedule; may be NULL. */
     void (*schedule)(void *arg, const struct schedule_row *r);
-    /* Every study, then the trials of each in the order of their numbers; may be NULL. */
+    /* Every study, then the sum of each.  If it returns true, the trials of the study follow in the
+     * order of their numbers.  May be NULL. */
     void (*study)(void *arg, const struct study_row *r);
+    bool (*study_sum)(void *arg, const struct study_sum *x);
     void (*trial)(void *arg, const struct trial_row *r);
 };
 /* What is needed to start a job; read when it is placed, so that waiting jobs cost no memory for

@@ -38,6 +38,10 @@ struct ledger {
     /* Every number of the metric in the order logged.  At start only.  NULL with read_metric. */
     int (*read_points)(void *self, uint64_t job, struct str name, ledger_point_fn fn, void *arg,
                        struct err *e);
+    /* Every trial of a study in the order of their numbers.  Any thread.  NULL: this ledger keeps
+     * no studies. */
+    int (*read_trials)(void *self, uint64_t study, void (*fn)(void *arg, const struct trial_row *r),
+                       void *arg, struct err *e);
     /* Calls fn for messages that are due, at most one per hook and `max` in all, and says when to
      * look again.  A few reads on the loop thread.  NULL: this ledger has no hooks. */
     int (*read_due)(void *self, int64_t now_ms, size_t max, delivery_fn fn, void *arg,

@@ -369,8 +369,13 @@ static int load_studies(struct loader *l, struct err *e)
         l->sink->study(l->sink->arg, &r);
         vec_push(&seqs, r.seq);
     }
-    for (size_t i = 0; rc == 0 && i < seqs.n; i++)
-        rc = load_trials(l, seqs.p[i], e);
+    for (size_t i = 0; rc == 0 && i < seqs.n; i++) {
+        struct study_sum x = {.seq = seqs.p[i]};
+        AUTO_FREE char *metric = NULL, *params = NULL;
+        rc = study_sum_read(l->db, &x, &metric, &params, e);
+        if (rc == 0 && l->sink->study_sum(l->sink->arg, &x))
+            rc = load_trials(l, seqs.p[i], e);
+    }
     vec_done(&seqs);
     return rc;
 }

@@ -5,6 +5,8 @@
 #include "base/fault.h"
 #include "base/util.h"
 #include "store/query_priv.h"
+#include "store/store_priv.h"
+#include "store/study_view.h"
 #include "store/track.h"
 #include <sys/stat.h>
 
@@ -128,6 +130,28 @@ static int ledger_read_points(void *self, uint64_t job, struct str name, ledger_
     return store_points(self, job, name, 0, 0, ledger_point, &x, e);
 }
 
+struct ledger_trials {
+    void (*fn)(void *arg, const struct trial_row *r);
+    void *arg;
+};
+
+static bool ledger_trial(void *arg, const struct trial_row *r)
+{
+    const struct ledger_trials *x = arg;
+
+    x->fn(x->arg, r);
+    return true;
+}
+
+static int ledger_read_trials(void *self, uint64_t study,
+                              void (*fn)(void *arg, const struct trial_row *r), void *arg,
+                              struct err *e)
+{
+    struct ledger_trials x = {fn, arg};
+
+    return store_trials(self, study, 0, INT32_MAX, ledger_trial, &x, e);
+}
+
 static int ledger_read_due(void *self, int64_t now_ms, size_t max, delivery_fn fn, void *arg,
                            struct hook_due *out, struct err *e)
 {
@@ -181,6 +205,7 @@ struct ledger store_ledger(struct store *s)
         .read_deps = ledger_read_deps,
         .read_metric = ledger_read_metric,
         .read_points = ledger_read_points,
+        .read_trials = ledger_read_trials,
         .read_due = ledger_read_due,
         .hook_serial = ledger_hook_serial,
         .read_hook = ledger_read_hook,

@@ -4,12 +4,9 @@
 
 /* A study as messages tell it. */
 struct study_view {
-    uint64_t seq;
+    struct study_sum sum;
     struct str name, user;
-    uint64_t counts[TRIAL_WAITING + 1];
     struct str metric; /* of one objective; empty = there are several */
-    uint64_t best;     /* number of the trial; 0 = none, or there are several objectives */
-    double value;
 };
 /* ERR_NOT_FOUND: it was removed.  Texts are borrowed for the call. */
 int store_study(struct store *s, uint64_t seq, void (*fn)(void *arg, const struct study_view *v),

@@ -223,6 +223,14 @@ static void apply(struct disk *d, struct disk_op *op)
     switch (c->kind) {
     case CHANGE_SUBMIT:
         apply_submit(d, c);
+        disk_study_submitted(d, c->submission);
+        break;
+    case CHANGE_STUDY:
+    case CHANGE_STUDY_GONE:
+    case CHANGE_STUDY_SAID:
+    case CHANGE_TRIAL:
+    case CHANGE_TRIAL_TOLD:
+        disk_study_apply(d, c);
         break;
     case CHANGE_AHEAD:
         ahead_gone(d, c->ahead.key.job);
@@ -457,6 +465,7 @@ static int load(void *self, const struct load_sink *sink, struct err *e)
     sink->counters(sink->arg, d->next_job, d->next_spec, d->next_batch, 0);
     for (size_t i = 0; i < d->schedules.n; i++)
         sink->schedule(sink->arg, &d->schedules.p[i].row);
+    disk_study_load(d, sink);
     return 0;
 }
 
@@ -517,6 +526,7 @@ struct ledger disk_ledger(struct disk *d)
                            .read_launch = read_launch,
                            .read_job = read_job,
                            .read_deps = read_deps,
+                           .read_trials = disk_read_trials,
                            .healthy = healthy};
 }
 
@@ -534,6 +544,7 @@ void disk_done(struct disk *d)
     while (d->schedules.n)
         apply_schedule_gone(d, d->schedules.p[0].row.seq);
     vec_done(&d->schedules);
+    disk_study_done(d);
     for (size_t i = 0; i < d->owned.n; i++)
         d->owned.p[i]->free_fn(d->owned.p[i]);
     vec_done(&d->jobs);

@@ -56,7 +56,9 @@ struct disk {
     VEC(struct run_record) ahead; /* starts sent ahead */
     VEC(struct disk_fact) facts;
     VEC(struct disk_schedule) schedules;
-    VEC(struct disk_op) ops; /* staged and not yet committed */
+    VEC(struct study_row) studies; /* texts are the disk's */
+    VEC(struct trial_row) trials;  /* those of a study in the order of their numbers; no reasons */
+    VEC(struct disk_op) ops;       /* staged and not yet committed */
     VEC(struct submission *) owned;
     size_t sealed; /* ops of finished turns */
     uint64_t next_job, next_spec, next_batch;
@@ -70,6 +72,13 @@ void disk_seal(struct disk *d);   /* end of a turn */
 void disk_commit(struct disk *d); /* the writer gets to what is sealed */
 void disk_crash(struct disk *d);  /* what was not committed is gone */
 void disk_done(struct disk *d);
+/* disk_study.c */
+void disk_study_apply(struct disk *d, const struct change *c);
+void disk_study_submitted(struct disk *d, const struct submission *s);
+void disk_study_load(struct disk *d, const struct load_sink *sink);
+int disk_read_trials(void *self, uint64_t study, void (*fn)(void *arg, const struct trial_row *r),
+                     void *arg, struct err *e);
+void disk_study_done(struct disk *d);
 
 /* ---- world ---- */
 enum { MAX_EPOCHS = 6, MAX_RANKS = 3, SIM_DEVICES = 4, SIM_HOSTS = 3 };
