@@ -90,12 +90,34 @@ static int results_check(const struct study *s, const struct study_call *x, stru
     return 0;
 }
 
+static struct str result_reason(const struct study *s, const struct study_result *r)
+{
+    bool nan = r->state == TRIAL_DONE && s->trials.p[r->number - 1].state == TRIAL_FAILED;
+
+    return nan && !r->reason.n ? STR("its value is not a finite number") : r->reason;
+}
+
 void study_result_tell(struct core *c, struct study *s, const struct study_result *r)
 {
     study_trial_result(s, r->number, r->state, r->values);
-    bool nan = r->state == TRIAL_DONE && s->trials.p[r->number - 1].state == TRIAL_FAILED;
-    study_result_stage(c, s, r->number,
-                       nan && !r->reason.n ? STR("its value is not a finite number") : r->reason);
+    study_result_stage(c, s, r->number, s->ops, result_reason(s, r));
+}
+
+static void results_tell(struct study *s, struct study_call *x)
+{
+    x->told = true;
+    x->ops_before = s->ops;
+    for (size_t i = 0; i < x->results.n; i++)
+        study_trial_result(s, x->results.p[i].number, x->results.p[i].state,
+                           x->results.p[i].values);
+}
+
+void study_call_stage_told(struct core *c, const struct study *s, const struct study_call *x)
+{
+    for (size_t i = 0; i < x->results.n; i++) {
+        const struct study_result *r = &x->results.p[i];
+        study_result_stage(c, s, r->number, x->ops_before + i + 1, result_reason(s, r));
+    }
 }
 
 /* ---- points ---- */
@@ -157,15 +179,16 @@ static void exchange_step(struct core *c, struct study *s, struct study_call *x)
         study_call_fail(x, &e);
         return;
     }
-    for (size_t i = 0; !x->told && i < x->results.n; i++)
-        study_result_tell(c, s, &x->results.p[i]);
-    x->told = true;
+    if (!x->told)
+        results_tell(s, x);
     while (x->want && waiting_take(c, s, x))
         ;
-    if (x->want && may_ask_more(s))
+    if (x->want && may_ask_more(s)) {
         study_propose(c, s, x);
-    else
-        study_call_durable_later(c, s, x);
+        return;
+    }
+    study_call_stage_told(c, s, x);
+    study_call_durable_later(c, s, x);
 }
 
 /* Of a study with a job the point is a job at once, beyond `parallel` if need be. */

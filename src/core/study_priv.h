@@ -13,8 +13,9 @@ struct study_call {
     double *code;                     /* of CALL_POINT */
     uint64_t number;                  /* of CALL_JOB_ENDED and CALL_VANISHED: the trial */
     enum job_state ended;
-    bool told;     /* the results were told: only points are lacking */
-    size_t leased; /* when it is answered */
+    bool told;           /* the engine has the results: only points are lacking */
+    uint64_t ops_before; /* operations of the study before the first of them */
+    size_t leased;       /* when it is answered */
     core_study_fn done;
     void *arg;
     struct core *core;
@@ -72,7 +73,8 @@ int study_values_read(const struct study *s, const struct trial_row *r, double *
 void study_trial_result(struct study *s, uint64_t number, enum trial_state state,
                         const double *values);
 /* The result as it is in memory is recorded. */
-void study_result_stage(struct core *c, const struct study *s, uint64_t number, struct str reason);
+void study_result_stage(struct core *c, const struct study *s, uint64_t number, uint64_t told,
+                        struct str reason);
 
 /* study.c */
 /* Carries out what waits, then asks for the next trial. */
@@ -137,6 +139,9 @@ void study_stop_replay(struct core *c, struct study *s);
 /* study_call.c */
 /* Carries out the next step of a call: it is answered, or a proposal has begun for it. */
 void study_call_step(struct core *c, struct study *s, struct study_call *x);
+/* The results of the call, which the engine has, are recorded: with the points that were asked in
+ * the same request, so that both are one commit. */
+void study_call_stage_told(struct core *c, const struct study *s, const struct study_call *x);
 /* A point was proposed for the call, or there is none (text NULL). */
 void study_call_point(struct core *c, struct study *s, struct study_call *x, uint64_t number,
                       const char *params);

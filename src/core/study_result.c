@@ -150,13 +150,14 @@ struct trial_row study_trial_row(const struct study *s, uint64_t number)
                               .lease_s = t->lease_s};
 }
 
-void study_result_stage(struct core *c, const struct study *s, uint64_t number, struct str reason)
+void study_result_stage(struct core *c, const struct study *s, uint64_t number, uint64_t told,
+                        struct str reason)
 {
     struct trial_row row = study_trial_row(s, number);
     AUTO(buf) struct buf values = {0};
 
     study_values_write(s, number, &values);
-    row.told = s->ops;
+    row.told = told;
     row.values = buf_str(&values);
     row.reason = reason;
     core_stage(c, &(struct change){

@@ -11,7 +11,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { AGAIN_MS = 2000 };
+enum {
+    AGAIN_MS = 2000,
+    HERE_MAX = 64, /* points of a cheap engine that are proposed on the loop thread, in 0.1 ms */
+};
 
 static void launch_free(struct trial_launch *t)
 {
@@ -87,6 +90,8 @@ static void propose_done(void *arg)
         return;
     }
     a->call = NULL;
+    if (call)
+        study_call_stage_told(c, s, call);
     for (size_t i = 0; i < a->got.n; i++) {
         study_trial_note(s, TRIAL_RUNNING);
         if (call)
@@ -118,7 +123,10 @@ void study_propose(struct core *c, struct study *s, struct study_call *call)
     *a = (struct study_asking){
         .c = c, .s = s, .call = call, .want = call ? MIN(call->want, left) : 1};
     s->asking = a;
-    if (c->conf.ops->offload && c->conf.ops->offload(c->conf.self, propose_work, propose_done, a))
+    /* A job is submitted through the API, which is not there yet when the core starts. */
+    bool here = call && a->want <= HERE_MAX && tune_study_cheap(s->engine);
+    if (!here && c->conf.ops->offload &&
+        c->conf.ops->offload(c->conf.self, propose_work, propose_done, a))
         return;
     propose_work(a);
     propose_done(a);
@@ -389,5 +397,5 @@ void study_job_result(struct core *c, struct study *s, const struct study_call *
         err_set(&e, ERR_INVALID, "job %llu ended as %s", (unsigned long long)t->job,
                 job_state_name(x->ended));
     study_trial_result(s, x->number, state, values);
-    study_result_stage(c, s, x->number, str_of(e.text));
+    study_result_stage(c, s, x->number, s->ops, str_of(e.text));
 }

@@ -181,4 +181,5 @@ const struct tune_engine tune_grid = {.name = "grid",
                                       .close = grid_close,
                                       .propose = grid_propose,
                                       .asked = grid_asked,
-                                      .many = true};
+                                      .many = true,
+                                      .cheap = true};

@@ -11,4 +11,5 @@ static int random_propose(void *state UNUSED, struct tune_study *s, int64_t id, 
     return study_draw_new(s, &r, code, e);
 }
 
-const struct tune_engine tune_random = {.name = "random", .propose = random_propose, .many = true};
+const struct tune_engine tune_random = {
+    .name = "random", .propose = random_propose, .many = true, .cheap = true};

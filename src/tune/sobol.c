@@ -122,4 +122,5 @@ static int sobol_propose(void *state UNUSED, struct tune_study *s, int64_t id, d
     return study_spread(s, id, code, e);
 }
 
-const struct tune_engine tune_sobol = {.name = "sobol", .propose = sobol_propose, .many = true};
+const struct tune_engine tune_sobol = {
+    .name = "sobol", .propose = sobol_propose, .many = true, .cheap = true};

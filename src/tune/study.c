@@ -196,6 +196,12 @@ int64_t tune_study_record(struct tune_study *s, const double *code)
     return (int64_t)trial + 1;
 }
 
+/* With constraints, points are drawn until one fits. */
+bool tune_study_cheap(const struct tune_study *s)
+{
+    return s->engine->cheap && !s->space->n_constraints;
+}
+
 int tune_study_propose(struct tune_study *s, double *out_code, struct err *e)
 {
     if (s->trials.n >= TRIALS_MAX)

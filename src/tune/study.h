@@ -41,6 +41,8 @@ int tune_study_ask(struct tune_study *s, int64_t *out_id, const double **out_cod
  * nothing. Another thread may propose while this one reads the study, but not while it changes the
  * study. tune_space_canonical makes of the codes what tune_study_record must get. */
 int tune_study_propose(struct tune_study *s, double *out_code, struct err *e);
+/* Does a proposal take microseconds?  Then another thread costs more than it. */
+bool tune_study_cheap(const struct tune_study *s);
 /* Adds a trial with a point that was asked earlier, or that a person chose; the engine takes it
  * into account as if it had been asked now. */
 int64_t tune_study_record(struct tune_study *s, const double *code);

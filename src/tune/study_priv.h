@@ -19,6 +19,7 @@ struct tune_engine {
     void (*told)(void *state, struct tune_study *s, size_t trial);  /* may be NULL */
     /* It looks at the order of trials only, so that it can serve several objectives. */
     bool many;
+    bool cheap; /* a proposal takes microseconds, whatever the history */
 };
 
 extern const struct tune_engine tune_random, tune_sobol, tune_grid, tune_tpe, tune_gp, tune_cmaes,

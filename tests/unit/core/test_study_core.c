@@ -82,6 +82,40 @@ static void requests_wait_for_a_proposal(void **state)
     assert_int_equal(s->counts[TRIAL_FAILED], 1);
 }
 
+/* A result and the point that is asked with it are one commit; cheap engines need no thread. */
+static void results_are_recorded_with_the_points(void **state)
+{
+    struct bench *b = *state;
+    const struct study *s = add(b, "s", SPACE ", \"engine\": \"tpe\"}"), *cheap;
+    const struct study_result first = {.number = 1, .state = TRIAL_DONE, .value = 0.5};
+
+    exchange(b, s, NULL, 0, 1, &owner);
+    bench_settle(b, 0);
+    t.hold = true;
+    exchange(b, s, &first, 1, 1, &owner);
+    assert_int_equal(t.held.n, 1);
+    assert_int_equal(b->disk.ops.n, 0); /* not staged before the point is there */
+    bench_settle(b, 0);
+    let_go(b);
+    assert_int_equal(t.told, 1);
+    assert_int_equal(t.points, 1);
+    t.hold = true;
+    cheap = add(b, "cheap", SPACE ", \"engine\": \"random\"}");
+    exchange(b, cheap, NULL, 0, 64, &owner);
+    bench_settle(b, 0);
+    assert_int_equal(t.points, 64);
+    exchange(b, cheap, NULL, 0, 65, &owner);
+    assert_int_equal(t.held.n, 1);
+    let_go(b);
+    assert_int_equal(t.points, 65);
+    t.hold = true; /* jobs do not begin within a call of the core */
+    add(b, "jobs", SPACE ", \"engine\": \"random\", \"job\": {\"command\": [\"true\"]}}");
+    assert_int_equal(t.held.n, 1);
+    assert_int_equal(t.trials, 0);
+    let_go(b);
+    assert_int_equal(t.trials, 1);
+}
+
 static void a_study_that_is_removed_answers_who_waits(void **state)
 {
     struct bench *b = *state;
@@ -181,6 +215,7 @@ int main(void)
         T(results_count_all_or_none),
         T(others_may_not),
         T(requests_wait_for_a_proposal),
+        T(results_are_recorded_with_the_points),
         T(a_study_that_is_removed_answers_who_waits),
         T(jobs_fill_what_may_run_at_once),
         T(a_submission_is_tried_again_or_pauses),
