@@ -3,10 +3,12 @@
 import json
 import os
 import shutil
+import socket
 import stat
 import sys
 import tempfile
 import textwrap
+import threading
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -14,7 +16,7 @@ PACKAGE = os.path.join(HERE, "..", "..", "python")
 sys.path[:0] = [PACKAGE, HERE]
 
 import berth  # noqa: E402
-from berth import _client  # noqa: E402
+from berth import _client, _http  # noqa: E402
 from fake_daemon import FakeDaemon  # noqa: E402
 
 ID = "01h8xv5q3r000000000000abcd"
@@ -226,6 +228,58 @@ class Jobs(Case):
         threading.Thread(target=restart).start()
         self.assertEqual(j.wait(120).exit_code, 3)
         client.close()
+
+
+class Replies(unittest.TestCase):
+    """The forms that HTTP allows for a reply, and those that are cut off."""
+
+    def exchange(self, reply, path="/x"):
+        home = tempfile.mkdtemp(prefix="berth-py-")
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(os.path.join(home, "sock"))
+        listener.listen(1)
+
+        def answer():
+            peer = listener.accept()[0]
+            self.asked = peer.recv(65536)
+            peer.sendall(reply)
+            peer.close()
+
+        server = threading.Thread(target=answer, daemon=True)
+        server.start()
+        conn = _http.UnixConnection(os.path.join(home, "sock"))
+        try:
+            return _http.exchange(conn, "POST", path, b"{}", {"A": "b"})
+        finally:
+            conn.close()
+            listener.close()
+            shutil.rmtree(home)
+
+    def test_forms(self):
+        for reply, expected in (
+            (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}more", (200, b"{}")),
+            (b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 201 \r\ncontent-length:0\r\n\r\n", (201, b"")),
+            (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3;x\r\nabc\r\nA\r\n0123456789\r\n0\r\n\r\n", (200, b"abc0123456789")),
+            (b"HTTP/1.0 404 Not Found\r\n\r\nto the end", (404, b"to the end")),
+            (b"HTTP/1.1 204 No Content\r\n\r\n", (204, b"")),
+        ):
+            self.assertEqual(self.exchange(reply), expected)
+            self.assertEqual(self.asked, b"POST /x HTTP/1.1\r\nHost: localhost\r\nA: b\r\nContent-Length: 2\r\n\r\n{}")
+
+    def test_broken(self):
+        for reply in (
+            b"",
+            b"SSH-2.0\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nContent-Le",
+            b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabc",
+            b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\nabc",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabc",
+        ):
+            with self.assertRaises(ConnectionError):
+                self.exchange(reply)
+        for path in ("/a b", "/a\r\nX: y", ""):
+            with self.assertRaises(ValueError):
+                self.exchange(b"HTTP/1.1 204 No Content\r\n\r\n", path)
 
 
 class Errors(Case):
