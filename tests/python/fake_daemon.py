@@ -8,6 +8,24 @@ import threading
 import time
 
 
+def start_when_missed(client, start):
+    """Starts a daemon that went away once `client` has noticed; a list that then has one entry."""
+    from berth import Unavailable
+
+    call, missed = client.call, []
+
+    def noticing(*args, **options):
+        try:
+            return call(*args, **options)
+        except Unavailable:
+            if not missed:
+                missed.append(start())
+            raise
+
+    client.call = noticing
+    return missed
+
+
 class FakeDaemon:
     """Keeps what it was sent.  `status`, `delay_s` and `hang_up` make it misbehave."""
 

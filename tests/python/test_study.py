@@ -14,7 +14,7 @@ sys.path[:0] = [PACKAGE, HERE]
 
 import berth  # noqa: E402
 from berth import _study  # noqa: E402
-from fake_daemon import FakeDaemon  # noqa: E402
+from fake_daemon import FakeDaemon, start_when_missed  # noqa: E402
 from fake_study import FakeStudy  # noqa: E402
 
 SPACE = {"x": {"int": [1, 1000]}}
@@ -254,10 +254,9 @@ class Breaks(Case):
         study = self.study()
         trial = study.ask()
         self.daemon.kill()
-        back = threading.Timer(0.3, self.daemon.start)
-        back.start()
+        missed = start_when_missed(study._client, self.daemon.start)
         study.tell(trial, 1.5)
-        back.join()
+        self.assertEqual(len(missed), 1)
         self.assertEqual(self.fake.trials[trial.number]["value"], 1.5)
 
     def test_patience_ends(self):
