@@ -28,6 +28,7 @@ import metrics  # noqa: E402
 import scale  # noqa: E402
 import serving  # noqa: E402
 import small  # noqa: E402
+import studies  # noqa: E402
 import submissions  # noqa: E402
 import trials  # noqa: E402
 import tune  # noqa: E402
@@ -47,6 +48,7 @@ SECTIONS = {
     "trials": trials.run,  # searches of DI-toolkit
     "archive": archive.run,  # the same 20 MB submitted again and again
     "tune": tune.run,  # ask and tell of the search engines
+    "studies": studies.run,  # durable trials, large studies, many programs on one
     "submissions": submissions.run,  # the same 20 MB through a whole Atlas, a thousand times
 }
 

@@ -248,6 +248,67 @@ def test_stop_and_resume():
         assert len(home.ran()) == 10
 
 
+# Reports its parameter five times; 100 waits until it is asked to stop, so it ends in no other way.
+STEPS = """
+import sys, time
+import berth
+x = berth.params()["x"]
+for step in range(1, 6):
+    berth.log(step=step, loss=x)
+while x == 100 and not berth.should_stop():
+    time.sleep(0.01)
+"""
+
+
+def test_bad_trials_are_stopped():
+    """--stop: the trial that is worse than the median of the others is asked to stop, and counts as pruned."""
+    with Home() as home:
+        with open(os.path.join(home.dir, "steps.py"), "w") as f:
+            f.write(STEPS)
+        words = ["search", "--param", "x=ordinal:1,2,3,100", "--engine", "grid", "--minimize", "loss", "--cwd", home.dir]
+        rule = json.dumps({"median": {"warmup": 1, "startup": 3}})
+        p = home.berth(*words, "--name", "steps", "--stop", rule, "--", PYTHON, "steps.py")
+        trials = home.trials("steps")
+        assert [(t["params"]["x"], t["state"]) for t in trials] == [(1, "done"), (2, "done"), (3, "done"), (100, "pruned")], trials
+        assert trials[3]["value"] == 100 and "stopped by median at step" in trials[3]["reason"], trials[3]
+        assert "in trial 1: x=1" in p.stdout, p.stdout
+        study = json.loads(home.say("search", "show", "steps", "-o", "json"))
+        assert study["stop"] == json.loads(rule) and study["best"]["value"] == 1, study
+        for rule, word in (("magic", "magic"), ('{"median": {"warmup": -1}}', "warmup"), ("{", "stop")):
+            p = home.berth(*words, "--name", "bad", "--stop", rule, "--", "true", check=False)
+            assert p.returncode != 0 and word in p.stderr and p.stderr.count("\n") == 1, p.stderr
+        assert [s["name"] for s in json.loads(home.say("search", "ls", "-o", "json"))] == ["steps"]
+
+
+def test_a_search_begins_with_another():
+    """--from: the results of another search count, its trials do not count against the limit."""
+    with Home() as home:
+        home.berth(*home.words(trials=6))
+        home.berth(*home.words("--from", "s", name="t", trials=2))
+        first, then = home.trials("s"), home.trials("t")
+        assert facts(then)[:6] == facts(first) and [t["job"] for t in then[:6]] == [None] * 6, then
+        assert len(then) == 8 and all(t["job"] for t in then[6:]) and len(home.ran()) == 8, then
+        values = [t["value"] for t in then]
+        assert json.loads(home.say("search", "best", "t", "-o", "json"))["value"] == min(values), values
+        p = home.berth(*home.words("--from", "nobody", name="u"), check=False)
+        assert p.returncode != 0 and "'nobody'" in p.stderr and p.stderr.count("\n") == 1, p.stderr
+        assert len(home.ran()) == 8
+
+
+def test_constraints():
+    """--constraint: no trial breaks one, and a text that says nothing is refused."""
+    with Home() as home:
+        ranges = ["--param", "a=int:1..9", "--param", "b=int:1..9", "--engine", "random", "--minimize", "loss", "--trials", "12"]
+        both = ["--constraint", "a + b <= 6", "--constraint", "a > b"]
+        home.berth("search", *ranges, *both, "--name", "both", "-j", "4", "--", "true", check=False)
+        points = [t["params"] for t in home.trials("both")]
+        every = [(a, b) for a in range(1, 10) for b in range(1, 10) if a + b <= 6 and a > b]
+        assert sorted((p["a"], p["b"]) for p in points) == every, points  # 6 points: none twice
+        for text in ("a +", "a + c <= 1", "a"):
+            p = home.berth("search", *ranges, "--constraint", text, "--name", "bad", "--", "true", check=False)
+            assert p.returncode != 0 and "constraint" in p.stderr and p.stderr.count("\n") == 1, (text, p.stderr)
+
+
 def test_interrupted():
     """Ctrl-C pauses: what runs ends under a daemon and counts; the same command resumes."""
     with Home() as home:

@@ -2,6 +2,7 @@
 import json
 import math
 import os
+import subprocess
 import sys
 import threading
 
@@ -143,6 +144,30 @@ def test_grid_gives_every_point_once_to_many_clients():
         points = {(t["params"]["a"], t["params"]["b"], t["params"]["c"]) for t in seen}
         assert len(seen) == len(points) == 96, (len(seen), len(points))
         assert home.get()["state"] == "finished" and home.get()["best"]["value"] == 1
+
+
+# One of many programs on a study: says which trials it had.
+WORKER = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import berth
+study = berth.Study("s", {"x": {"uniform": [0, 1]}, "k": {"int": [1, 9]}}, minimize="loss", client=berth.Client(home=sys.argv[2], autostart=False))
+study.optimize(lambda t: print(t.number, repr(t["x"]), t["k"]) or t["x"], int(sys.argv[3]))
+"""
+
+
+def test_many_programs_on_one_study():
+    """Every trial is given to one program, and no two are alike; tests/bench/studies.py has 64 of them."""
+    with Home() as home:
+        words = ["/usr/bin/python3", "-c", WORKER, os.path.abspath(PYTHON), home.home, "8"]
+        programs = [subprocess.Popen(words, env=home.env, stdout=subprocess.PIPE, text=True) for _ in range(16)]
+        lines = [line.split() for p in programs for line in p.communicate()[0].splitlines()]
+        assert [p.returncode for p in programs] == [0] * 16
+        points = {(x, k) for _, x, k in lines}
+        assert sorted(int(n) for n, _, _ in lines) == list(range(1, 129)) and len(points) == 128, sorted(lines)
+        recorded = home.trials()
+        assert {(t["number"], repr(t["value"])) for t in recorded} == {(int(n), x) for n, x, _ in lines}, recorded
+        assert home.get()["counts"]["done"] == 128
 
 
 def test_trials_are_jobs_and_survive_the_daemon():
