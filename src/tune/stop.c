@@ -12,7 +12,9 @@
 enum { STOP_TRIALS_MAX = 100000000, LADDERS_MAX = 24, STOP_CYCLE_MAX = 1 << 12 };
 /* Later than rung RISING_RUNGS a rise is noise more often than promise. */
 enum { RISING_RUNGS = 3 };
-static const double EXTRA_PLACES = 1.5;
+static const double EXTRA_PLACES = 2.5;
+/* The next rise as a share of this one: unknown at first, and within what is still a promise. */
+static const double RISE_SHARE = 0.6, RISE_SHARE_LEAST = 0.3, RISE_SHARE_MOST = 0.8;
 static const int64_t step_max = INT64_C(1) << 52;
 
 typedef VEC(double) sorted_values;
@@ -21,7 +23,7 @@ typedef VEC(double) sorted_values;
 struct stop_board {
     int64_t step;
     sorted_values level;
-    sorted_values rising; /* level and rise together; rungs only */
+    sorted_values rising; /* where the curves are likely to end; rungs only */
 };
 
 struct stop_ladder {
@@ -35,6 +37,7 @@ struct stop_trial {
     double mark;       /* the report from which a gain counts: small ones add up */
     double near_sum;   /* of the reports in the last third before the next rung */
     double level;      /* at the last rung */
+    double rise;       /* to it from the rung before; 0 = none */
     uint32_t reports, near_n;
     uint32_t rung; /* the next one */
     uint8_t by;    /* the layer that stopped it, 0 = none */
@@ -161,17 +164,18 @@ static int64_t rung_step(const struct tune_stop *s, size_t ladder, size_t k)
 }
 
 /* How many trials may go on from a rung, of all that came to the first one.  At rung k = 0, 1, …
- * that is one of every 1 + eta^(1.7 (k - 1.15)), and never fewer than eta^-(k + 1) of them, as in
- * successive halving.  So the first rungs are generous, where steps are cheap and ranks are noise.
- * With 1/eta at once a quarter of the best of 27 trials (tests/unit/tune/curves.h) ended at their
- * first report.  A rung that has seen few trials has EXTRA_PLACES more. */
+ * that is one of every 1 + eta^(2.2 (k - 1.3)), and never fewer than eta^-(k + 1) of them, as in
+ * successive halving.  So the first rungs are generous, where steps are cheap and ranks are noise,
+ * and the last ones, which cost most, are strict.  With 1/eta at once a quarter of the best of 27
+ * trials (tests/unit/tune/curves.h) ended at their first report.  A rung that has seen few trials
+ * has EXTRA_PLACES more. */
 static double rung_places(const struct tune_stop *s, const struct stop_ladder *l,
                           const struct stop_trial *t)
 {
     double n = (double)l->rungs.p[0].level.n, eta = (double)s->conf.eta;
     /* A first rung at a later step knows as much as a later one. */
     double known = fmax(t->rung, log(t->reports) / log(eta));
-    double gentle = n / (1 + pow(eta, 1.7 * (known - 1.15)));
+    double gentle = n / (1 + pow(eta, 2.2 * (known - 1.3)));
 
     if (t->rung > 0 && known < 2.5)
         gentle += EXTRA_PLACES;
@@ -184,15 +188,26 @@ static bool among_best(const sorted_values *v, double x, double places)
     return (double)values_before(v, x, false) < places && !isinf(x);
 }
 
+/* Where the curve is likely to end (A. Aitken, 1926): rungs are evenly spaced on the logarithm of
+ * steps, where each rise is a share of the one before, so all that is to come is a geometric sum.
+ * Two rises tell the share; noise can make it anything, hence its bounds. */
+static double rung_extrapolate(struct stop_trial *t, double level)
+{
+    double rise = t->rung > 0 && isfinite(level) && isfinite(t->level) ? level - t->level : 0;
+    double share = t->rise < 0 ? rise / t->rise : RISE_SHARE;
+
+    t->rise = fmin(rise, 0); /* smaller is better: a rise is negative */
+    share = fmin(fmax(share, RISE_SHARE_LEAST), RISE_SHARE_MOST);
+    return level + t->rise * share / (1 - share);
+}
+
 static void rung_pass(struct tune_stop *s, struct stop_ladder *l, struct stop_trial *t, bool *go)
 {
-    double level = t->near_sum / t->near_n, rising = level;
+    double level = t->near_sum / t->near_n, rising = rung_extrapolate(t, level);
 
     if (l->rungs.n <= t->rung)
         vec_push(&l->rungs, (struct stop_board){0});
     struct stop_board *b = &l->rungs.p[t->rung];
-    if (t->rung > 0 && isfinite(level) && isfinite(t->level))
-        rising = level + MIN(0, level - t->level);
     values_add(&b->level, level);
     values_add(&b->rising, rising);
     double places = rung_places(s, l, t);

@@ -6,9 +6,9 @@
  *
  * asha: rungs at the steps min, min·eta, min·eta², …  A trial that reaches a rung goes on if it is
  *   among the best of all that have reached it: most at the first rungs, in the end one of eta per
- *   rung.  It is judged by its level, and at the first rungs also by level and rise together,
- *   because curves that begin low and rise fast cross others later.  The level is the mean of the
- *   reports in the last third before the rung, which takes off noise.
+ *   rung.  It is judged by its level, and at the first rungs also by where its curve is likely to
+ *   end, because curves that begin low and rise fast cross others later.  The level is the mean of
+ *   the reports in the last third before the rung, which takes off noise.
  * hyperband: several such ladders, of which each begins a rung later and the last never stops a
  *   trial.  The number of a trial says which one judges it.
  * median: stops a trial whose best report is worse than the median of the others' means so far.

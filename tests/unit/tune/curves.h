@@ -2,7 +2,8 @@
  *
  * A curve rises from 0.1 to its final quality by 1 - exp(-(t / tau)^0.7), so the last part is slow
  * as in training.  Better trials are slower on average (their learning rates are smaller), which
- * makes curves cross; some fall again from overfitting; every report has noise.
+ * makes curves cross; some fall again from overfitting; every report has noise.  There are several
+ * kinds of populations, from fast curves to slow ones whose quality and slowness go together.
  */
 #pragma once
 #include "base/rand.h"
@@ -14,13 +15,26 @@ struct curve {
     double top, tau, fall;
 };
 
-static inline struct curve curve_draw(struct rng *r)
+struct curve_kind {
+    const char *name;
+    double slowest; /* the decimal logarithm of the largest tau; the smallest is a tenth of it */
+    double tied;    /* how much of the slowness follows from the quality */
+    double noise;
+};
+static const struct curve_kind curve_kinds[] = {
+    {"rise of 1 to 10 steps", 1, 0.4, 0.02},
+    {"rise of 1.6 to 16 steps", 1.2, 0.4, 0.02},
+    {"rise of 2.5 to 25 steps, the better the slower", 1.4, 0.7, 0.02},
+    {"rise of 1.6 to 16 steps, twice the noise", 1.2, 0.4, 0.04},
+};
+
+static inline struct curve curve_draw(const struct curve_kind *kind, struct rng *r)
 {
     struct curve c;
-    double talent = rng_unit(r), slow = 0.4 * talent + 0.6 * rng_unit(r);
+    double talent = rng_unit(r), slow = kind->tied * talent + (1 - kind->tied) * rng_unit(r);
 
     c.top = 0.3 + 0.65 * talent;
-    c.tau = pow(10, slow);
+    c.tau = pow(10, kind->slowest - 1 + slow);
     c.fall = rng_unit(r) < 0.2 ? 0.1 * rng_unit(r) : 0;
     return c;
 }
@@ -32,13 +46,13 @@ static inline double curve_at(const struct curve *c, double t)
 }
 
 /* The sum of twelve draws less six is nearly normal. */
-static inline double curve_noise(struct rng *r)
+static inline double curve_noise(const struct curve_kind *kind, struct rng *r)
 {
     double x = -6;
 
     for (int i = 0; i < 12; i++)
         x += rng_unit(r);
-    return 0.02 * x;
+    return kind->noise * x;
 }
 
 struct curve_run {
@@ -50,8 +64,8 @@ struct curve_run {
 };
 
 /* `workers` trials at a time, each one step in turn; a free worker takes the next trial. */
-static inline void curves_run(struct curve_run *run, size_t n, size_t workers, uint64_t seed,
-                              const struct tune_stop_conf *conf)
+static inline void curves_run(struct curve_run *run, const struct curve_kind *kind, size_t n,
+                              size_t workers, uint64_t seed, const struct tune_stop_conf *conf)
 {
     struct rng r;
     struct tune_stop *stop = tune_stop_new(conf);
@@ -60,7 +74,7 @@ static inline void curves_run(struct curve_run *run, size_t n, size_t workers, u
     rng_seed(&r, seed);
     *run = (struct curve_run){.best_end = -1, .found_end = -1};
     for (size_t i = 0; i < n; i++) {
-        run->curve[i] = curve_draw(&r);
+        run->curve[i] = curve_draw(kind, &r);
         double end = curve_at(&run->curve[i], CURVE_STEPS);
         if (end > run->best_end) {
             run->best_end = end;
@@ -76,8 +90,8 @@ static inline void curves_run(struct curve_run *run, size_t n, size_t workers, u
             int64_t step = ++run->steps[i];
             run->epochs++;
             tune_stop_report(stop, (int64_t)i + 1, step,
-                             curve_at(&run->curve[i], (double)step) + curve_noise(&r), &verdict,
-                             NULL);
+                             curve_at(&run->curve[i], (double)step) + curve_noise(kind, &r),
+                             &verdict, NULL);
             if (verdict == TUNE_CONTINUE && step < CURVE_STEPS)
                 continue;
             if (step == CURVE_STEPS)

@@ -205,22 +205,26 @@ static void patient_adds_small_gains_up(void **state UNUSED)
     tune_stop_free(s);
 }
 
+static const size_t worker_counts[] = {1, 8, 27};
+
 /* The share of seeds, of 400, in which the best of 27 trials (by its end without noise, of the
  * whole population) was stopped at a rung before the last but one.  Rungs are 1, 3, 9 and 27 of 81
  * steps: stopped at 27 is one rung too early, stopped at 9 or before is more. */
 static void asha_keeps_the_best_of_27(void **state UNUSED)
 {
     struct tune_stop_conf c = conf_of("{\"asha\":{\"min\":1,\"max\":81,\"eta\":3}}");
-    static const size_t workers[] = {1, 8, 27};
 
     c.maximize = true;
-    for (size_t w = 0; w < ARRAY_SIZE(workers); w++) {
+    for (size_t i = 0; i < ARRAY_SIZE(curve_kinds) * ARRAY_SIZE(worker_counts); i++) {
+        const struct curve_kind *kind = &curve_kinds[i / ARRAY_SIZE(worker_counts)];
+        size_t workers = worker_counts[i % ARRAY_SIZE(worker_counts)];
         int early = 0;
         for (uint64_t seed = 1; seed <= 400; seed++) {
             struct curve_run run;
-            curves_run(&run, 27, workers[w], seed, &c);
+            curves_run(&run, kind, 27, workers, seed, &c);
             early += run.steps[run.best] < 27;
         }
+        print_message("# %s, %zu workers: %d of 400 too early\n", kind->name, workers, early);
         assert_in_range(early, 0, 20);
     }
 }
@@ -230,15 +234,16 @@ static void asha_keeps_the_best_of_27(void **state UNUSED)
 static void asha_finds_a_good_end_for_a_quarter(void **state UNUSED)
 {
     struct tune_stop_conf c = conf_of("{\"asha\":{\"min\":1,\"max\":81,\"eta\":3}}");
-    static const size_t workers[] = {1, 8, 27};
 
     c.maximize = true;
-    for (size_t w = 0; w < ARRAY_SIZE(workers); w++) {
+    for (size_t i = 0; i < ARRAY_SIZE(curve_kinds) * ARRAY_SIZE(worker_counts); i++) {
+        const struct curve_kind *kind = &curve_kinds[i / ARRAY_SIZE(worker_counts)];
+        size_t workers = worker_counts[i % ARRAY_SIZE(worker_counts)];
         int reached = 0;
         int64_t epochs = 0;
         for (uint64_t seed = 1; seed <= 100; seed++) {
             struct curve_run run;
-            curves_run(&run, 100, workers[w], seed, &c);
+            curves_run(&run, kind, 100, workers, seed, &c);
             reached += run.found_end >= 0.95 * run.best_end;
             epochs += run.epochs;
         }
