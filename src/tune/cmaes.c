@@ -18,7 +18,9 @@
 #include <math.h>
 
 enum { FULL_MATRIX_MAX = 60, LAMBDA_MAX = 512, SWEEPS = 30, CHOICE_TRIALS = 10 };
-static const double sigma_start = 0.2, contracted = 2e-5;
+/* The spread of the first start, as a share of the range: 0.2 lost trials on a wide look around and
+ * was behind other implementations, which begin with a sixth, on rotated problems. */
+static const double sigma_start = 0.14, contracted = 2e-5;
 
 struct cmaes {
     size_t d, *dims; /* ordered parameters that vary */
@@ -106,7 +108,7 @@ static void cmaes_restart(struct cmaes *m, struct tune_study *s)
     m->lambda = MIN(m->lambda, LAMBDA_MAX);
     for (size_t j = 0; j < m->d; j++)
         mean[j] = rng_unit(&r);
-    cmaes_begin(m, mean, small ? sigma_start * pow(10, -rng_unit(&r)) : 1.5 * sigma_start);
+    cmaes_begin(m, mean, small ? sigma_start * pow(10, -rng_unit(&r)) : 2 * sigma_start);
     m->since = s->trials.n;
 }
 
@@ -120,7 +122,7 @@ void cmaes_begin_at_best(void *state, struct tune_study *s)
         double c = best[m->dims[j]];
         m->work[j] = isnan(c) ? 0.5 : tune_dim_unit(&s->space->dims[m->dims[j]], c);
     }
-    cmaes_begin(m, m->work, sigma_start / 4);
+    cmaes_begin(m, m->work, sigma_start / 3);
     m->since = s->trials.n;
 }
 
