@@ -21,7 +21,7 @@ int series_append_text(struct db *d, struct series_row *row, uint32_t run, int64
                        int64_t at_ms, struct str text, struct err *e);
 /* Moves the rows of table report, of schema 3, to where they are kept since schema 4. */
 int series_migrate(struct db *d, struct err *e);
-/* Adds the columns that rows of table series have since schema 18, and fills them. */
+/* Adds the columns that rows of table series have since schema 19, and fills them. */
 int series_migrate_stats(struct db *d, struct err *e);
 /* Computes again what the rows of a job's metrics say of their points; job 0 = of all jobs. */
 int series_recount(struct db *d, uint64_t job, struct err *e);

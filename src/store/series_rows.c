@@ -167,7 +167,7 @@ int series_append_text(struct db *d, struct series_row *row, uint32_t run, int64
     return write_row(d, row, run, &last, text.p ? text : STR(""), e);
 }
 
-/* ---- from schema 17, which did not keep first, mean and the steps of min and max ---- */
+/* ---- from schema 18, which did not keep first, mean and the steps of min and max ---- */
 
 /* A file of schema 3 has them since it was brought to schema 4: points go through series_append. */
 static int series_add_columns(struct db *d, struct err *e)

@@ -87,7 +87,8 @@ static void results_are_recorded_with_the_points(void **state)
 {
     struct bench *b = *state;
     const struct study *s = add(b, "s", SPACE ", \"engine\": \"tpe\"}"), *cheap;
-    const struct study_result first = {.number = 1, .state = TRIAL_DONE, .values = {0.5}};
+    const struct study_result first = {
+        .number = 1, .state = TRIAL_DONE, .values = {0.5}, .n_values = 1};
 
     exchange(b, s, NULL, 0, 1, &owner);
     bench_settle(b, 0);

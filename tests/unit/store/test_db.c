@@ -73,7 +73,7 @@ static int64_t number(struct db *d, const char *sql)
 static void test_upgrade_keeps_what_is_there(void **state)
 {
     struct fixture *f = *state;
-    struct migration steps[20];
+    AUTO_FREE struct migration *steps = xcalloc(n_migrations + 2, sizeof(*steps));
     size_t n = n_migrations;
     char text[80];
     struct db d;
@@ -254,7 +254,7 @@ static void test_bit_masks_of_devices_are_read(void **state)
 static void test_failed_step_leaves_the_version_before(void **state)
 {
     struct fixture *f = *state;
-    struct migration steps[20];
+    AUTO_FREE struct migration *steps = xcalloc(n_migrations + 2, sizeof(*steps));
     size_t n = n_migrations;
     char text[40];
     struct db d;
