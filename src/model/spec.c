@@ -399,34 +399,86 @@ static int read_members(struct reader *r, const struct json *j)
     return 0;
 }
 
-/* "train.py" of "./src/train.py --lr 1": the first word that is not an assignment. */
+/* A walk over the words of a command; a shell's quotes and operators end a word. */
+struct command_words {
+    char **argv;
+    const char *line;
+};
+
+static bool next_word(struct command_words *w, struct str *out)
+{
+    if (w->argv) {
+        *out = str_of(*w->argv);
+        return *w->argv++ != NULL;
+    }
+    w->line += strspn(w->line, " \t\n");
+    *out = (struct str){w->line, strcspn(w->line, " \t\n;|&<>()'\"`")};
+    w->line += out->n;
+    w->line += *w->line && !strchr(" \t\n", *w->line) ? strlen(w->line) : 0;
+    return out->n > 0;
+}
+
+static struct str base_name(struct str word)
+{
+    for (size_t i = word.n; i-- > 0;)
+        if (word.p[i] == '/' && i + 1 < word.n)
+            return (struct str){word.p + i + 1, word.n - i - 1};
+    return word;
+}
+
+/* Programs that are named before the one that a person would name. */
+static bool is_interpreter(struct str base)
+{
+    static const char *const names[] = {"sh",    "bash", "dash",  "zsh",  "Rscript",
+                                        "julia", "node", "perl",  "ruby", "env",
+                                        "uv",    "exec", "nohup", "time", "torchrun"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+        if (str_eq_c(base, names[i]))
+            return true;
+    size_t n = str_starts(base, STR("python")) ? 6 : str_starts(base, STR("pypy")) ? 4 : 0;
+    while (n && n < base.n && strchr("0123456789.", base.p[n]))
+        n++;
+    return n && n == base.n;
+}
+
+/* "train.py" of "./src/train.py --lr 1" and of "python3 -u train.py": the first word that is no
+ * assignment, and behind an interpreter the script or module that it runs. */
+static struct str naming_word(const struct spec_command *c)
+{
+    struct command_words w = {c->shell ? NULL : c->argv, c->shell};
+    struct str word, found = {0};
+    bool skip = false;
+
+    while (next_word(&w, &word)) {
+        bool option = word.n > 1 && *word.p == '-';
+        if (skip || memchr(word.p, '=', word.n) || (found.p && str_eq_c(word, "run"))) {
+            skip = false;
+            continue;
+        }
+        if (option && found.p) {
+            if (str_eq_c(word, "-c") || str_eq_c(word, "-e")) /* the program is the next word */
+                break;
+            skip = str_eq_c(word, "-W") || str_eq_c(word, "-X");
+            continue;
+        }
+        found = base_name(word);
+        if (!is_interpreter(found))
+            break;
+    }
+    return found;
+}
+
 static char *default_name(const struct spec_command *c)
 {
-    const char *p = c->shell ? c->shell : c->argv[0];
-    size_t n = strlen(p);
+    struct str name = naming_word(c);
 
-    if (c->shell) {
-        for (;;) {
-            p += strspn(p, " \t\n");
-            n = strcspn(p, " \t\n;|&<>()'\"`");
-            if (!memchr(p, '=', n))
-                break;
-            p += n + strcspn(p + n, " \t\n");
-        }
-    }
-    for (size_t i = n; i-- > 0;) {
-        if (p[i] == '/' && i + 1 < n) {
-            p += i + 1;
-            n -= i + 1;
-            break;
-        }
-    }
-    if (n > SPEC_NAME_MAX) /* never in the middle of a UTF-8 sequence */
-        for (n = SPEC_NAME_MAX; n > 0 && ((unsigned char)p[n] & 0xc0) == 0x80;)
-            n--;
-    if (!n || has_control((struct str){p, n}))
+    if (name.n > SPEC_NAME_MAX) /* never in the middle of a UTF-8 sequence */
+        for (name.n = SPEC_NAME_MAX; name.n > 0 && ((unsigned char)name.p[name.n] & 0xc0) == 0x80;)
+            name.n--;
+    if (!name.n || has_control(name))
         return xstrdup("job");
-    return xstrndup(p, n);
+    return xstrndup(name.p, name.n);
 }
 
 static struct spec *spec_new(void)

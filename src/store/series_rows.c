@@ -231,8 +231,8 @@ int series_migrate_stats(struct db *d, struct err *e)
     if (series_add_columns(d, e) < 0 || series_recount(d, 0, e) < 0)
         return -1;
     return db_exec(d,
-                   "DROP INDEX series_name;"
-                   "CREATE INDEX series_read ON series(name, job, value, counted, min, max, first,"
+                   "DROP INDEX IF EXISTS series_name;"
+                   "CREATE INDEX IF NOT EXISTS series_read ON series(name, job, value, counted, min, max, first,"
                    " sum);",
                    e);
 }

@@ -50,7 +50,7 @@ static void defaults(void **state)
     struct spec *s = parsed("{\"command\": \"python train.py\"}");
 
     (void)state;
-    assert_string_equal(s->name, "python");
+    assert_string_equal(s->name, "train.py");
     assert_string_equal(s->project, "default");
     assert_string_equal(s->queue, "default");
     assert_string_equal(s->command.shell, "python train.py");
@@ -126,6 +126,16 @@ static void default_names(void **state)
         const char *command, *name;
     } cases[] = {
         {"\"./src/train.py --lr 1\"", "train.py"},
+        {"\"python3 -u src/train.py --lr 1\"", "train.py"},
+        {"[\"/usr/bin/python3.11\", \"-W\", \"ignore\", \"fit.py\"]", "fit.py"},
+        {"\"env A=1 python -m pkg.train\"", "pkg.train"},
+        {"[\"python3\", \"-c\", \"print(1)\"]", "python3"},
+        {"[\"bash\", \"-c\", \"echo x\"]", "bash"},
+        {"\"bash -x run.sh\"", "run.sh"},
+        {"\"uv run train.py\"", "train.py"},
+        {"[\"python\"]", "python"},
+        {"\"python-train x\"", "python-train"},
+        {"\"sh; echo y\"", "sh"},
         {"\"  A=1 B=2 /usr/bin/make all\"", "make"},
         {"\"(cd x && y)\"", "job"},
         {"[\"/bin/echo\", \"a\"]", "echo"},
