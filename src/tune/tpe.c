@@ -21,6 +21,8 @@
 
 enum { START_TRIALS = 10, GOOD_MAX = 25, BAD_MAX = 300, FAILED_MAX = 50, CANDIDATES = 24 };
 enum { BRANCHES_MAX = 64, RANDOM_EVERY = 20 };
+/* One trial of so many goes to the branches in turn. */
+enum { EVEN_PART = 4 };
 
 static const double LOG_ROOT_2PI = 0.918938533204672742;
 
@@ -91,9 +93,15 @@ static size_t tpe_branches(struct tune_study *s, struct tpe_branch *out)
 static size_t branch_choose(const struct tune_study *s, const struct tpe_branch *all, size_t n,
                             struct rng *r)
 {
-    size_t best = 0;
+    size_t best = 0, least = 0;
     double best_score = INFINITY;
 
+    /* A branch whose first trials all met a plateau has no spread, and would never be drawn: a part
+     * of the trials is shared evenly. */
+    for (size_t b = 1; b < n; b++)
+        least = all[b].n < all[least].n ? b : least;
+    if (all[least].n * n * EVEN_PART < s->ranked.n)
+        return least;
     for (size_t b = 0; b < n && n > 1; b++) {
         const double *loss = s->loss.p;
         double top = loss[all[b].ranked[0]], mid = loss[all[b].ranked[all[b].n / 2]];

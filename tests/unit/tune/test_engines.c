@@ -36,6 +36,15 @@ static double branches(const struct tune_space *s UNUSED, const double *code)
     return 4 * a * a + 4 * b * b;
 }
 
+/* The right branch is flat but for one place, so that its first trials are all alike. */
+static double plateau(const struct tune_space *s UNUSED, const double *code)
+{
+    if (code[0] == 0)
+        return 0.2 + 0.1 * fabs(code[1] - 0.5);
+    double a = code[2] - 0.25, b = code[3] - 0.75;
+    return 0.4 * (1 - exp(-20 * (a * a + b * b)));
+}
+
 #define CHOICES                                                                                    \
     "[" UNIT_FLOAT("x") ",{\"name\":\"a\",\"type\":\"cat\",\"choices\":[\"p\",\"q\",\"r\",\"s\"]}" \
                         ",{\"name\":\"b\",\"type\":\"cat\",\"choices\":[1,2,3]}]"
@@ -98,6 +107,7 @@ static void no_choice_is_final(void **state UNUSED)
 static void no_branch_is_given_up_early(void **state UNUSED)
 {
     learn(OF_BRANCHES, BRANCHES, branches, 1, 0.1);
+    learn(OF_BRANCHES, BRANCHES, plateau, 1, 0.1);
 }
 
 static void trials_in_flight_keep_apart(void **state UNUSED)
