@@ -20,7 +20,7 @@
 #include <math.h>
 
 enum { START_TRIALS = 10, GOOD_MAX = 25, BAD_MAX = 300, FAILED_MAX = 50, CANDIDATES = 24 };
-enum { BRANCHES_MAX = 64, RANDOM_EVERY = 20 };
+enum { BRANCHES_MAX = 64, RANDOM_EVERY = 20, CROSS_EVERY = 3 };
 /* One trial of so many goes to the branches in turn. */
 enum { EVEN_PART = 4 };
 
@@ -406,10 +406,14 @@ int tpe_propose(struct tune_study *s, int64_t id, double *code, struct err *e)
     return tpe_search(&a, model, code) ? 0 : study_spread(s, id, code, e);
 }
 
-/* Of several objectives the good trials are those of the first levels (many.c). */
+/* Of several objectives the good trials are those of the first levels (many.c).  The density lies
+ * around them one by one; what two of them have in common, and a front in pieces, is better found
+ * by crossing them, which every third trial does. */
 static int tpe_engine_propose(void *state UNUSED, struct tune_study *s, int64_t id, double *code,
                               struct err *e)
 {
+    if (s->many && id % CROSS_EVERY == 0)
+        return tune_nsga2.propose(NULL, s, id, code, e);
     study_many_order(s);
     return tpe_propose(s, id, code, e);
 }
