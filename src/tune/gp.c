@@ -4,8 +4,11 @@
  * The kernel is fitted again whenever the results have grown by an eighth, each time from the
  * kernel before and from the prior; between fits the factor of its matrix grows by a row per
  * result.  Trials in flight count as if they had the result that the model expects, failed ones as
- * if they were the worst.  How the
- * best point is searched: gp_search.c.
+ * if they were the worst.  How the best point is searched: gp_search.c.
+ *
+ * The lengths of the kernel are fitted to where the search has been, mostly one basin, so the model
+ * is too sure of all other places.  When the last trials have not improved upon the best, one in
+ * DOUBT_EVERY is therefore proposed by the same model with half the lengths.
  *
  * All work is bounded by counts, not by time.  With more than GP_MAX results the engine tpe takes
  * over.  Everything kept between proposals follows from the order of the results alone.
@@ -22,6 +25,15 @@ enum {
 enum { GP_START = 10, FIT_MAX = 120, FIT_EVALS = 40 };
 /* Of the trials, one in so many is an excursion, once there is something to leave. */
 enum { EXCURSION_EVERY = 6, EXCURSION_FROM = 24 };
+/* From so many results on some trials doubt the model: before, they cost more than they find. */
+enum { LATE_FROM = 60 };
+/* A branch that is flat but for a narrow place looks hopeless to one model of all branches; the
+ * densities of tpe, which know that branch only, find the place.  This is for conditional spaces.
+ */
+enum { TPE_EVERY = 4 };
+/* While results still improve, doubt costs more than it finds. */
+enum { DOUBT_EVERY = 6, DOUBT_AT = 3, STALLED = 12 };
+static const double DOUBT_WEIGHT = 4; /* weights are 1 / length² */
 
 /* ---- state ---- */
 static void gp_close(void *state)
@@ -129,6 +141,16 @@ static void gp_fit_first(struct gp *g, struct tune_study *s, size_t n)
     }
 }
 
+/* One more point: its row of K, and of the factor. */
+static void gp_append(const struct gp_model *m, struct triangle *l, const double *at)
+{
+    size_t i = l->n;
+
+    gp_model_row(m, at, i, m->row, m->slope);
+    m->row[i] = m->scale + m->noise;
+    triangle_append(l, m->row, 1e-10);
+}
+
 /* Brings x, the kernel and its factor up to the results of the study. */
 static void gp_catch_up(struct gp *g, struct tune_study *s, struct gp_model *m)
 {
@@ -146,12 +168,22 @@ static void gp_catch_up(struct gp *g, struct tune_study *s, struct gp_model *m)
     }
     gp_model_init(m, &g->kernel, ROWS_MAX, &s->scratch);
     m->x = g->x;
-    for (size_t i = g->l.n; i < s->done.n; i++) {
-        gp_model_row(m, g->x + i * g->d, i, m->row, m->slope);
-        m->row[i] = m->scale + m->noise;
-        triangle_append(&g->l, m->row, 1e-10);
-    }
+    for (size_t i = g->l.n; i < s->done.n; i++)
+        gp_append(m, &g->l, g->x + i * g->d);
     m->l = g->l;
+}
+
+/* The model with half the lengths; its factor is made for this proposal only. */
+static void gp_doubt(struct gp_ask *a)
+{
+    size_t n = a->m.l.n, d = a->g->d, room = n + PENDING_MAX + FAILED_MAX;
+
+    for (size_t j = 0; j < d; j++)
+        a->m.weight[j] *= DOUBT_WEIGHT;
+    a->m.l = (struct triangle){arena_alloc(&a->s->scratch, room * (room + 1) / 2 * sizeof(double)),
+                               0, room};
+    for (size_t i = 0; i < n; i++)
+        gp_append(&a->m, &a->m.l, a->g->x + i * d);
 }
 
 /* A point without a result: its row is beyond those that are kept for the next proposal, so the
@@ -162,9 +194,7 @@ static void gp_add_row(struct gp_ask *a, size_t trial)
     size_t i = a->m.l.n;
 
     gp_place(g, a->s->space, study_code(a->s, trial), g->x + i * g->d);
-    gp_model_row(&a->m, g->x + i * g->d, i, a->m.row, a->m.slope);
-    a->m.row[i] = a->m.scale + a->m.noise;
-    triangle_append(&a->m.l, a->m.row, 1e-10);
+    gp_append(&a->m, &a->m.l, g->x + i * g->d);
 }
 
 /* The model of this proposal: results, then trials in flight and failed ones with made-up results.
@@ -179,6 +209,8 @@ static void gp_model_now(struct gp_ask *a)
     struct gp_warp w;
 
     gp_catch_up(a->g, s, &a->m);
+    if (a->doubt)
+        gp_doubt(a);
     for (size_t i = 0; i < n; i++)
         loss[i] = s->loss.p[s->done.p[i]];
     gp_warp_fit(&w, a->g->power, loss, n, &s->scratch);
@@ -214,10 +246,11 @@ static int gp_propose(void *state, struct tune_study *s, int64_t id, double *cod
 {
     struct gp_ask a = {.s = s, .g = state};
     size_t d = a.g->d;
+    bool late = s->done.n >= LATE_FROM;
 
     if (s->done.n < GP_START || !d)
         return study_spread(s, id, code, e);
-    if (s->done.n > GP_MAX)
+    if (s->done.n > GP_MAX || (late && s->space->conditional && id % TPE_EVERY == 1))
         return tpe_propose(s, id, code, e);
     study_rng(s, id, DRAW_SEARCH, &a.rng);
     a.at = arena_alloc(&s->scratch, d * sizeof(double));
@@ -228,6 +261,7 @@ static int gp_propose(void *state, struct tune_study *s, int64_t id, double *cod
         a.model = study_code(s, study_branch(s, &a.rng));
         a.branch = study_branch_key(s, a.model);
     }
+    a.doubt = late && id % DOUBT_EVERY == DOUBT_AT && id - s->ranked.p[0] > STALLED;
     gp_model_now(&a);
     /* Operations of an evaluation grow with the square of the points. */
     double cost = (double)a.m.l.n * (double)a.m.l.n + 1e3 * (double)d;

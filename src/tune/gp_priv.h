@@ -24,6 +24,7 @@ struct gp_ask {
     struct rng rng;
     double best; /* the smallest expected result so far, as warped */
     int evals;   /* left */
+    bool doubt;  /* with half the lengths */
     double *at, *grad;
     /* of the gradient steps: which coordinates move */
     size_t *moving, n_moving;
