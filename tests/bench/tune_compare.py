@@ -266,7 +266,9 @@ def report_mark(values, engines, problems, pairs, mark):
 
 
 def cmd_report(a):
-    records = [r for path in a.files for r in read_records(path) if r["parallel"] == a.parallel]
+    # A study that stands in two files counts once: the same seed twice would make differences look surer than they are.
+    every = {(r["engine"], r["problem"], r["seed"], r["trials"]): r for path in a.files for r in read_records(path) if r["parallel"] == a.parallel}
+    records = list(every.values())
     engines = a.engines.split(",") if a.engines else list(dict.fromkeys(r["engine"] for r in records))
     problems = [p for p in dict.fromkeys(r["problem"] for r in records) if not a.problems or p in a.problems.split(",")]
     pairs = [p.split(":") for p in a.pairs.split(",")] if a.pairs else [(x, y) for x in engines for y in engines if x != y]
