@@ -232,7 +232,8 @@ int series_migrate_stats(struct db *d, struct err *e)
         return -1;
     return db_exec(d,
                    "DROP INDEX IF EXISTS series_name;"
-                   "CREATE INDEX IF NOT EXISTS series_read ON series(name, job, value, counted, min, max, first,"
+                   "CREATE INDEX IF NOT EXISTS series_read ON series(name, job, value, counted, "
+                   "min, max, first,"
                    " sum);",
                    e);
 }
