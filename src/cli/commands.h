@@ -8,4 +8,4 @@ extern const struct command cmd_run, cmd_submit, cmd_ls, cmd_show, cmd_logs, cmd
     cmd_rm, cmd_queue, cmd_tag, cmd_note, cmd_project, cmd_serve, cmd_node, cmd_nodes, cmd_doctor,
     cmd_backup, cmd_restore, cmd_export, cmd_import, cmd_help, cmd_schema, cmd_version,
     cmd_completion, cmd_man, cmd_complete_words, cmd_ranks, cmd_container, cmd_cron, cmd_hook,
-    cmd_best, cmd_search, cmd_snapshot, cmd_checkout, cmd_tune, cmd_python, cmd_stop;
+    cmd_best, cmd_compare, cmd_search, cmd_snapshot, cmd_checkout, cmd_tune, cmd_python, cmd_stop;

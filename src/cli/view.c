@@ -192,7 +192,7 @@ static void number_cell(struct buf *b, const struct json *v)
         buf_addf(b, "%g", json_real(v));
 }
 
-static void value_cell(struct buf *b, const struct json *v)
+void view_value(struct buf *b, const struct json *v)
 {
     if (!v || json_type(v) == JSON_NULL)
         return;
@@ -307,7 +307,7 @@ static enum colour cell(struct buf *b, const struct json *row, const struct colu
         number_cell(b, v);
         return COLOUR_NONE;
     case CELL_VALUE:
-        value_cell(b, v);
+        view_value(b, v);
         return COLOUR_NONE;
     case CELL_EXIT:
         if (waits_again(row))

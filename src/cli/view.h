@@ -68,6 +68,8 @@ void view_page(struct view_pages *v, const struct json *rows, const struct colum
 void view_page_text(void *pages, struct str array); /* json only; pages: struct view_pages */
 void view_pages_end(struct view_pages *v);
 
+/* A value of whatever type: a number, a text, JSON; nothing for null. */
+void view_value(struct buf *b, const struct json *v);
 /* One line of a page about one thing.  A line without a text is left out, so that the page shows
  * only what is known. */
 void view_line(struct buf *b, const struct cli *c, const char *label, struct str text);

@@ -96,6 +96,11 @@ def test_best():
     assert [(j["name"], j["quality.max"]) for j in answer("best", "--maximize", "quality")] == [("good", 3)]
 
 
+def test_compare():
+    a, b = done("--param", "lr=0.5", "--", "true"), done("--param", "lr=1", "--", "true")
+    assert json.loads(berth("compare", a, b, "-o", "json"))["params"] == {"lr": [0.5, 1]}
+
+
 def test_show():
     assert answer("show", done("--", "sh", "-c", "exit 4"))[0]["exit_code"] == 4
 
