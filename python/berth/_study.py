@@ -270,10 +270,12 @@ class Study:
         failed: bool = False,
         pruned: bool = False,
         reason: Optional[str] = None,
+        job: Optional[int] = None,
     ) -> None:
         """The result of a trial: a number, or with several objectives a list of them or a mapping by metric.  NaN,
-        infinity and None count as failed."""
-        self._tell([self._result(trial, value, failed, pruned, reason)], 0)
+        infinity and None count as failed.  `job` is the number of the job that ran it, where there is one."""
+        result = self._result(trial, value, failed, pruned, reason)
+        self._tell([result if job is None else {**result, "job": job}], 0)
 
     def _result(
         self, trial: Union[Trial, int], value: Value, failed: bool, pruned: bool, reason: Optional[str]

@@ -92,15 +92,16 @@ static int study_values_of(struct call *c, const struct json *v, struct study_re
 static int study_result_read(struct call *c, const struct json *v, struct study_result *out)
 {
     static const char *const keys[] = {"number", "value", "failed", "pruned",
-                                       "reason", "hold",  "values"};
-    int64_t number = 0, hold = 0;
+                                       "reason", "hold",  "values", "job"};
+    int64_t number = 0, hold = 0, job = 0;
     struct str reason;
 
     if (json_type(v) != JSON_OBJECT)
         return body_wrong_type(c, "trials[]", v, "an object");
     if (body_check_keys(v, keys, ARRAY_SIZE(keys), &c->err) < 0 ||
         body_int(c, v, "number", 1, INT32_MAX, &number) < 0 ||
-        body_int(c, v, "hold", 1, INT32_MAX, &hold) < 0 || body_text(c, v, "reason", &reason) < 0)
+        body_int(c, v, "hold", 1, INT32_MAX, &hold) < 0 ||
+        body_int(c, v, "job", 1, INT64_MAX, &job) < 0 || body_text(c, v, "reason", &reason) < 0)
         return -1;
     bool failed = json_bool(json_get(v, "failed")), pruned = json_bool(json_get(v, "pruned"));
     if (!number)
@@ -110,7 +111,8 @@ static int study_result_read(struct call *c, const struct json *v, struct study_
                                           : pruned ? TRIAL_PRUNED
                                                    : TRIAL_DONE,
                                  .reason = reason,
-                                 .hold = (uint32_t)hold};
+                                 .hold = (uint32_t)hold,
+                                 .job = (uint64_t)job};
     return study_values_of(c, v, out);
 }
 

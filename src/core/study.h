@@ -152,6 +152,7 @@ struct study_result {
     size_t n_values; /* as many as the study has objectives; a failed trial needs none */
     struct str reason;
     uint32_t hold; /* as the trial was handed out; 0 = not named */
+    uint64_t job;  /* of a client that runs its trials as jobs: the one that ran this; 0 = none */
 };
 struct study_ask {
     size_t want;     /* points */

@@ -107,9 +107,11 @@ static void results_tell(struct study *s, struct study_call *x)
 {
     x->told = true;
     x->ops_before = s->ops;
-    for (size_t i = 0; i < x->results.n; i++)
-        study_trial_result(s, x->results.p[i].number, x->results.p[i].state,
-                           x->results.p[i].values);
+    for (size_t i = 0; i < x->results.n; i++) {
+        const struct study_result *r = &x->results.p[i];
+        s->trials.p[r->number - 1].job = r->job;
+        study_trial_result(s, r->number, r->state, r->values);
+    }
 }
 
 void study_call_stage_told(struct core *c, const struct study *s, const struct study_call *x)

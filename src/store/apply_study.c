@@ -82,8 +82,9 @@ int apply_trial_told(struct applier *a, const struct change *c, struct err *e)
     const struct trial_row *r = &c->trial_told.row;
 
     return db_run(a->db, e,
-                  "UPDATE trial SET told = ?3, state = ?4, value = ?5, reason = ?6, results = ?7"
-                  " WHERE study = ?1 AND number = ?2 AND told = 0",
+                  "UPDATE trial SET told = ?3, state = ?4, value = ?5, reason = ?6, results = ?7,"
+                  " job = ?8 WHERE study = ?1 AND number = ?2 AND told = 0",
                   INT(r->study), INT(r->number), INT(r->told), INT(r->state),
-                  number_or_null(r->value), TEXT_OR_NULL(r->reason), TEXT_OR_NULL(r->values));
+                  number_or_null(r->value), TEXT_OR_NULL(r->reason), TEXT_OR_NULL(r->values),
+                  INT(r->job));
 }

@@ -188,6 +188,21 @@ def test_trials_are_jobs_and_survive_the_daemon():
         assert job["params"] == end["best"]["params"] and job["name"] == f"s-{end['best']['number']}"
 
 
+def test_a_client_names_the_job_of_its_trial():
+    """A client that submits jobs itself says which one ran the trial; that is kept."""
+    with Home() as home:
+        home.study()
+        home.api("POST", "/v1/studies/s/ask", {"n": 2})
+        home.api("POST", "/v1/studies/s/tell", {"trials": [{"number": 2, "value": 1.5, "job": 7}, {"number": 1, "failed": True}]})
+        for _ in range(2):
+            assert [t["job"] for t in home.trials()] == [None, 7] and home.get()["best"]["job"] == 7, home.trials()
+            home.again()
+        home.api("POST", "/v1/studies/s/ask", {"n": 1})
+        for job in (0, "x", 1.5):
+            body = {"trials": [{"number": 3, "value": 1, "job": job}]}
+            assert home.request("POST", "/v1/studies/s/tell", body)[0] == 400, job
+
+
 def test_results_that_are_none():
     """What fails, reports nothing or NaN is a failed trial with its reason; the study goes on."""
     script = "import sys; sys.path.insert(0, sys.argv[1]); import berth; x = int(sys.argv[2]); " \
