@@ -24,6 +24,8 @@ class Algorithm:
     name = "custom"
     #: settings of the chain that this algorithm reads, with their defaults
     settings: Dict[str, Any] = {}
+    #: what ask() gave last
+    drawn: Optional[List[Any]] = None
 
     def __init__(self, space: Any, max_steps: Optional[int], **settings: Any) -> None:
         self.space = space
@@ -45,7 +47,7 @@ class Algorithm:
 
     def next_sample(self) -> Optional[Tuple[Any]]:
         """The next sample in a tuple, since a sample may be None itself; None when there are no more."""
-        values = self.ask()
+        values = self.drawn = self.ask()
         return None if values is None else (sample(self.space, iter(values)),)
 
 

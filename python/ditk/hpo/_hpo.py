@@ -21,8 +21,9 @@ class Runner:
     Settings that are not listed here are passed to the algorithm: `.seed(1)`, `.init_steps(10)`.
     """
 
-    def __init__(self, function: Callable[..., Any], algorithm: Type[Algorithm], silent: bool) -> None:
+    def __init__(self, function: Callable[..., Any], algorithm: Type[Algorithm], silent: bool, recorder: Any) -> None:
         self._function = function
+        self._recorder = recorder  # of a scheduler: what keeps the search as a study; None = nothing
         self._algorithm = algorithm
         self._silent = silent
         self._space: Any = {}
@@ -153,7 +154,8 @@ class Hpo:
         """An algorithm of your own: a subclass of ditk.hpo.Algorithm."""
         if not (inspect.isclass(algorithm_class) and issubclass(algorithm_class, Algorithm)):
             raise TypeError("search needs a subclass of ditk.hpo.Algorithm, not %r" % (algorithm_class,))
-        return Runner(fitting(self._function), algorithm_class, silent)
+        recorder = getattr(self._function, "record_search", None)
+        return Runner(fitting(self._function), algorithm_class, silent, recorder)
 
 
 def hpo(function: Callable[..., Any]) -> Hpo:

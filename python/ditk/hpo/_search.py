@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 from ._expression import evaluate
 from ._progress import Progress
 from ._rank import RankList
-from ._space import leaves
+from ._space import dotted, leaves
 from ._trial import Trial, fitting
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ class Search:
         concerns = [name for _, name in runner._concerns]
         self._ranks = RankList(runner._rank, maximize, self._target_name, concerns, paths)
         self._listeners = _listeners(runner._observers if runner._silent else [Progress(paths)] + runner._observers)
+        self._record: Any = _Unrecorded()
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
         self._running = 0
@@ -46,12 +47,19 @@ class Search:
         algorithm = r._algorithm(r._space, r._max_steps, **r._settings)
         try:
             self._notify("init_ok")
+            if r._recorder is not None:
+                named = [(dotted(path), value) for path, value in leaves(r._space)]
+                maximize, _, name = r._target  # type: ignore[misc]
+                self._record = r._recorder(
+                    algorithm=r._algorithm.name, leaves=named, maximize=maximize, target=name, trials=r._max_steps
+                )
             self._notify("run_start")
             self._work(algorithm)
         finally:
             with self._lock:
                 self._stopped = True  # threads that are left behind by an error tell the algorithm nothing
                 algorithm.close()
+                self._record.close()
         best = self._ranks.best()
         return None if best is None else (best.config, best.ret, best.metrics)
 
@@ -67,6 +75,7 @@ class Search:
                 number += 1
                 self._running += 1
                 trial = Trial(number, sample[0])
+                self._record.asked(number, algorithm.drawn)
                 self._notify("step", trial)
                 threading.Thread(
                     target=self._try, args=(algorithm, trial), name="trial-%d" % number, daemon=True
@@ -104,12 +113,14 @@ class Search:
             concerns = [evaluate(e, outcome) for e, _ in self._runner._concerns]
             algorithm.tell(trial.number - 1, self._ranks.key(target))
             self._ranks.add(trial, target, concerns)
+            self._record.told(trial.number, target)
             names = [name for _, name in self._runner._concerns]
             self._notify("step_ok", trial, dict([(self._target_name, target)] + list(zip(names, concerns))))
             if any(evaluate(condition, outcome) for condition in self._runner._stops):
                 self._stopped = True
         else:
             algorithm.drop(trial.number - 1)
+            self._record.dropped(trial.number, trial.error)
             self._notify("step_skip" if trial.state == "skipped" else "step_fail", trial, trial.error)
             if getattr(trial.error, "ends_search", False):
                 self._stopped = True
@@ -121,6 +132,18 @@ class Search:
     def _notify(self, event: str, *facts: Any) -> None:
         for listener in self._listeners[event]:
             listener(*facts)
+
+
+class _Unrecorded:
+    """Of a search whose trials are nobody's jobs: it is over when its program is."""
+
+    def asked(self, number: int, drawn: Any) -> None: ...
+
+    def told(self, number: int, target: Any) -> None: ...
+
+    def dropped(self, number: int, error: Optional[BaseException]) -> None: ...
+
+    def close(self) -> None: ...
 
 
 def _listeners(observers: List[Any]) -> Dict[str, List[Callable[..., Any]]]:
