@@ -24,12 +24,14 @@ def run_scheduler_local(
     naming: str = "seed",
     strict: bool = False,
     allow_unsafe_pickle: bool = False,
+    shared: Optional[bool] = None,
 ) -> Scheduler:
     """Starts a scheduler on this machine and returns its handle.
 
     `time_out`: seconds that a trial may run; None or 0 is no limit.  `naming`: "seed" or "late" names of files.
     `strict`: a trial that exits with another status than 0 failed, also with a result.  `allow_unsafe_pickle`: load
-    results with all that a pickle can do, in this process.
+    results with all that a pickle can do, in this process.  `shared`: trials are jobs of the daemon that `berth
+    submit` uses (True), or of one for this scheduler alone (False); None: of the former, if there is one.
     """
     project = _project(dijob_project_name)
     if time_out is not None and (isinstance(time_out, bool) or not isinstance(time_out, (int, float)) or time_out < 0):
@@ -42,6 +44,7 @@ def run_scheduler_local(
         time_out,
         strict,
         allow_unsafe_pickle,
+        shared,
     )
 
 

@@ -5,18 +5,21 @@ per ended trial reads its result.  `_lock` guards everything that they share.
 """
 
 import atexit
+import collections
 import logging
 import random
 import string
 import threading
 import weakref
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Deque, Dict, List, Optional, Union
 
 from berth import BerthError
 
 from . import _table
 from ._core import Core
 from ._errors import SchedulerEnded, SchedulerGone
+from ._record import Record
+from ._shared import SharedCore, users_daemon
 from ._task import Layout, Task
 from ._template import Template
 
@@ -40,6 +43,7 @@ class Scheduler:
         time_out: Optional[float],
         strict: bool,
         allow_unsafe_pickle: bool,
+        shared: Optional[bool] = None,
     ) -> None:
         self.template = template
         self.layout = layout
@@ -61,7 +65,16 @@ class Scheduler:
         self.task_success_id: List[int] = []
         self.task_abnormal_id: List[int] = []
         self.task_reports: List[Dict[str, Any]] = []
-        self._core = Core(layout.folder, max_number_of_running_task)
+        self._pending: Deque[Task] = collections.deque()  # kept back: the limit of those that run is reached
+        self._flying = 0  # jobs that have not ended
+        client = None if shared is False else users_daemon()
+        if shared and client is None:
+            raise RuntimeError("no daemon of this user runs here; start one with `berth serve`, or leave out shared=True")
+        self._core: Union[Core, SharedCore]
+        if client is not None:
+            self._core = SharedCore(layout.folder, max_number_of_running_task, client)
+        else:
+            self._core = Core(layout.folder, max_number_of_running_task)
         self.pid = self._core.pid  #: of the scheduling process
         self._table = _table.Printer(self._lists, brackets=not layout.late)
         self.monitor_thread = threading.Thread(target=self._watch, name="ditk-watcher", daemon=True)
@@ -88,7 +101,19 @@ class Scheduler:
             logger.info("Task %d returned %r", task.task_id, task.ret)
             return task.ret
 
+        if isinstance(self._core, SharedCore):
+            run_trial.record_search = self._record_search  # type: ignore[attr-defined]
         return run_trial
+
+    def _record_search(self, **about: Any) -> Record:
+        """For a search over this scheduler: it is a study of the user's daemon."""
+        assert isinstance(self._core, SharedCore)
+        return Record(self._core.study, self._job_of, **about)
+
+    def _job_of(self, hpo_id: int) -> Optional[int]:
+        """The job of the last attempt of a sample."""
+        with self._lock:
+            return next((t.number for t in reversed(self.task_list) if t.hpo_id == hpo_id), None)
 
     def stop(self, kill: bool = False, wait: bool = False) -> None:
         """Starts no more trials; the scheduling process ends when the running ones have.
@@ -100,6 +125,8 @@ class Scheduler:
                 if not self._stopping:
                     logger.info("The scheduler was asked to stop.")
                 self._stopping = True
+                while self._pending:
+                    self._never_started(self._pending.popleft())
                 try:
                     self._core.cancel(self._core.unfinished() if kill else self._core.hold_back())
                 except BerthError as e:
@@ -129,16 +156,43 @@ class Scheduler:
             task.key = "".join(random.choices(string.ascii_uppercase, k=8))
             sample.update({ID_KEY: task.hpo_id} if self.layout.late else {}, **{ATTEMPT_KEY: task.key})
             task.prepare(program)
-            try:
-                task.number = self._core.submit(task.name, task.program, task.dir, self.layout.cwd, self.time_out)
-            except BerthError as e:
-                raise SchedulerGone("the scheduling process does not take task %d: %s" % (task.task_id, e)) from e
-            self._by_number[task.number] = task
+            if self._core.room is None or self._flying < self._core.room:
+                self._launch(task)
+            else:
+                self._pending.append(task)
             self.task_list.append(task)
             self.task_defined_id.append(task.task_id)
             self.task_waiting_id.append(task.task_id)
         self._table.changed()
         return task
+
+    def _launch(self, task: Task) -> None:
+        try:
+            task.number = self._core.submit(
+                task.name, task.program, task.dir, self.layout.cwd, self.time_out, task.sample
+            )
+        except BerthError as e:
+            raise SchedulerGone("the scheduling process does not take task %d: %s" % (task.task_id, e)) from e
+        self._by_number[task.number] = task
+        self._flying += 1
+
+    def _launch_next(self) -> None:
+        """A job has ended: one that was kept back takes its place."""
+        self._flying -= 1
+        if self._pending and self._core.room is not None and self._flying < self._core.room:
+            task = self._pending.popleft()
+            try:
+                self._launch(task)
+            except SchedulerGone as e:
+                self._refused(task, e)
+
+    def _refused(self, task: Task, error: Exception) -> None:
+        _remove(self.task_waiting_id, task.task_id)
+        task.status, task.error = "fail", error
+        task.done.set()
+
+    def _never_started(self, task: Task) -> None:
+        self._refused(task, SchedulerEnded("the scheduler was stopped before task %d started" % task.task_id))
 
     def _watch(self) -> None:
         """The watcher thread."""
@@ -154,9 +208,9 @@ class Scheduler:
                 self._ended = True
                 left = [t for t in self.task_list if not t.done.is_set()]
             status = self._core.wait(clean=not left)
-            logger.info("The scheduling process has ended.")
+            logger.info("The scheduling process has ended." if self.pid else "The trials of the scheduler have ended.")
             for task in left:
-                task.error = self._gone("; it exited with status %d" % status)
+                task.error = self._gone("; it exited with status %d" % status if self.pid else "")
                 task.done.set()
             self._table.end()
             logger.info("The watcher thread has ended.")
@@ -165,12 +219,18 @@ class Scheduler:
         """The tasks that an event is about: one, or several that were cancelled together."""
         if event["job"] is None:
             return []
+        first, last = event["job"], event["last"]
         with self._lock:  # a submission that is under way has the number in a moment
-            found = [self._by_number.get(n) for n in range(event["job"], event["last"] + 1)]
-        return [t for t in found if t is not None and not t.done.is_set()]
+            if last - first > len(self._by_number):  # of somebody else, most of them
+                found = [t for n, t in self._by_number.items() if first <= n <= last]
+            else:
+                found = [self._by_number[n] for n in range(first, last + 1) if n in self._by_number]
+        return [t for t in found if not t.done.is_set()]
 
     def _started(self, task: Task, pid: Optional[int]) -> None:
         with self._lock:
+            if task.status != "waiting":
+                return  # said twice
             task.status, task.pid = "running", pid
             _remove(self.task_waiting_id, task.task_id)
             self.task_running_id.append(task.task_id)
@@ -180,14 +240,17 @@ class Scheduler:
     def _stopped(self, task: Task, facts: Dict[str, Any]) -> None:
         """Its process has ended: it runs no more, and what it left behind is read by a thread of its own."""
         with self._lock:
+            if task.ended:
+                return  # said twice
+            task.ended = True
+            self._core.ended(task.number)
+            self._launch_next()
             never_ran = task.status == "waiting"
             task.exit_code, task.reason = facts.get("exit_code"), facts.get("reason") or ""
             _remove(self.task_waiting_id, task.task_id)
             _remove(self.task_running_id, task.task_id)
             if never_ran and self._stopping:  # nothing of it is finished: it was only defined
-                task.status = "fail"
-                task.error = SchedulerEnded("the scheduler was stopped before task %d started" % task.task_id)
-                task.done.set()
+                self._never_started(task)
                 self._end_if_idle()
                 return
         why = facts.get("why") or ""
@@ -223,10 +286,7 @@ class Scheduler:
             self._core.shut_down()
 
     def _gone(self, how: str = "") -> SchedulerGone:
-        return SchedulerGone(
-            "the scheduling process %d of project %s has died%s; its log is %s/log"
-            % (self.pid, self.layout.project, how, self._core.home)
-        )
+        return SchedulerGone(self._core.died(self.layout.project) + how)
 
     def _lists(self) -> _table.Lists:
         """The six rows of the table; late naming counts samples, not tasks."""

@@ -57,6 +57,7 @@ class Task:
         self.exit_code: Optional[int] = None
         self.ret: Any = None
         self.error: Optional[BaseException] = None
+        self.ended = False  #: its process has, and its result is read
         self.done = threading.Event()
         given = sample.get("exp_name")
         own = os.path.join(layout.cwd, str(given)) if given is not None else self.dir
