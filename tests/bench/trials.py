@@ -10,6 +10,8 @@ import sys
 import threading
 import time
 
+from rig import Daemon
+
 PROGRAM = """\
 import os, pickle, sys, time
 main_config = dict(exp_name="", x=0, sleep=0.0, fail=0)
@@ -33,6 +35,7 @@ def run(rig, table):
         with open("config.py", "w", encoding="utf-8") as f:
             f.write(PROGRAM)
         five(rig, table)
+        five_of_a_user(rig, table)
         many(rig, table)
         ends(table)
     finally:
@@ -42,7 +45,7 @@ def run(rig, table):
 def scheduler(name, slots, **options):
     from ditk.scheduler import run_scheduler_local
 
-    return run_scheduler_local("config.py", name, max_number_of_running_task=slots, **options)
+    return run_scheduler_local("config.py", name, max_number_of_running_task=slots, **{"shared": False, **options})
 
 
 def search(s, space, workers):
@@ -69,6 +72,28 @@ def five(rig, table):
             best = took if best is None else min(best, took)
         table.at_most("five trials of 1 s, %d at once%s" % (slots, ", one fails" if slots == 4 else ""), best, bar,
                       "%.2f s", "original 26 s" if slots == 4 else "original 37 s")
+
+
+def five_of_a_user(rig, table):
+    """The same four at once as jobs of a daemon that runs, with the search as its study."""
+    from ditk.hpo import randint
+
+    daemon, best = Daemon(rig, "user", "--slots", "4"), None
+    os.environ["BERTH_HOME"] = daemon.home
+    try:
+        for i in range(rig.repeats):
+            if os.path.exists("failed"):
+                os.unlink("failed")
+            began = time.monotonic()
+            s = scheduler("user-%d" % i, 4, shared=True)
+            assert search(s, {"x": randint(1, 5), "sleep": 1.0, "fail": 1}, 4)[1] == {"value": 5}
+            s.stop(wait=True)
+            took = time.monotonic() - began
+            best = took if best is None else min(best, took)
+    finally:
+        del os.environ["BERTH_HOME"]
+        daemon.close()
+    table.at_most("the same as jobs of the user's daemon", best, BAR_FIVE_S, "%.2f s")
 
 
 def many(rig, table):

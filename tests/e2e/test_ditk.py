@@ -19,6 +19,7 @@ EXAMPLES = os.path.abspath(os.path.join(HERE, "..", "..", "examples", "ditk"))
 sys.path.insert(0, PACKAGE)
 os.environ["BERTH_PROGRAM"] = harness.BERTH
 os.environ.pop("BERTH_HOME", None)
+os.environ["XDG_DATA_HOME"] = os.path.join(HERE, "nobody")  # no daemon of a user; test_ditk_daemon.py has one
 
 from ditk.hpo import R, hpo, randint, uniform  # noqa: E402
 from ditk.scheduler import run_scheduler, run_scheduler_local  # noqa: E402
