@@ -286,6 +286,10 @@ void studies_ask(struct call *c);
 void studies_tell(struct call *c);
 void studies_enqueue(struct call *c);
 void studies_report(struct call *c);
+void study_logs_list(struct call *c);
+void study_logs_read(struct call *c);
+void study_logs_append(struct call *c);
+void study_logs_remove(struct call *c);
 /* projects.c; notes are in tracking.c */
 void projects_list(struct call *c);
 void project_get(struct call *c);

@@ -429,6 +429,10 @@ int apply_change(struct applier *a, const struct change *c, struct err *e)
         return apply_trial_told(a, c, e);
     case CHANGE_STUDY_SAID:
         return apply_study_said(a, c, e);
+    case CHANGE_STUDY_LOG:
+        return apply_study_log(a, c, e);
+    case CHANGE_STUDY_LOG_GONE:
+        return apply_study_log_gone(a, c, e);
     case CHANGE_KINDS:
         break;
     }

@@ -58,6 +58,9 @@ int apply_study_gone(struct applier *a, const struct change *c, struct err *e);
 int apply_study_said(struct applier *a, const struct change *c, struct err *e);
 int apply_trial(struct applier *a, const struct trial_row *r, struct err *e);
 int apply_trial_told(struct applier *a, const struct change *c, struct err *e);
+/* study_log.c */
+int apply_study_log(struct applier *a, const struct change *c, struct err *e);
+int apply_study_log_gone(struct applier *a, const struct change *c, struct err *e);
 /* The submission is the first job of its trial. */
 int apply_trial_submitted(struct applier *a, const struct submission *s, struct err *e);
 

@@ -35,6 +35,8 @@ static const size_t texts[CHANGE_KINDS][CHANGE_TEXTS_MAX - 1] = {
     [CHANGE_STUDY_SAID] = {AT(study_said.name), AT(study_said.owner), AT(study_said.data)},
     [CHANGE_TRIAL] = {AT(trial.row.params), AT(trial.row.values)},
     [CHANGE_TRIAL_TOLD] = {AT(trial_told.row.reason), AT(trial_told.row.values)},
+    [CHANGE_STUDY_LOG] = {AT(study_log.name), AT(study_log.lines)},
+    [CHANGE_STUDY_LOG_GONE] = {AT(study_log.name)},
 };
 
 size_t change_texts(struct change *c, struct str *out[CHANGE_TEXTS_MAX])

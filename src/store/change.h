@@ -126,6 +126,8 @@ enum change_kind {
     CHANGE_TRIAL,
     CHANGE_TRIAL_TOLD,
     CHANGE_STUDY_SAID,
+    CHANGE_STUDY_LOG,
+    CHANGE_STUDY_LOG_GONE,
     /* The count of kinds, not a kind.  A new kind needs a case in apply_change and, with texts, a
      * row in change.c. */
     CHANGE_KINDS
@@ -363,6 +365,11 @@ struct change_trial {
 struct change_trial_told {
     struct trial_row row;
 };
+/* Lines at the end of a log, each with its line feed; of CHANGE_STUDY_LOG_GONE without any. */
+struct change_study_log {
+    uint32_t uid;
+    struct str name, lines;
+};
 /* One change as it is staged.  `kind` selects the member of the union. */
 struct change {
     enum change_kind kind;
@@ -403,6 +410,7 @@ struct change {
         struct change_study_said study_said;
         struct change_trial trial;
         struct change_trial_told trial_told;
+        struct change_study_log study_log;
         struct change_delivered delivered; /* CHANGE_WAITED has no member: at_ms is all it says */
     };
 };

@@ -24,6 +24,7 @@
  *   study    searches over parameters; def is what a person said of them.
  *   trial    their points with results.  asked and told count the operations of a study, so that
  *            its engine can be made again by replaying them.  job 0: a client runs it.
+ *   study_log  lines of JSON that clients append, one log per user and name; number counts them.
  *   mark     what jobs and people said, once per name: parameters, tags, artifacts, epochs.
  *   series   metrics of jobs: their last point and what is known of all.
  *   block    the points of a metric that are numbers, many in a row.
@@ -259,6 +260,12 @@ static const char v18[] = "ALTER TABLE study ADD COLUMN ended INTEGER NOT NULL D
  * lists are sorted by. */
 static const char v19[] = "";
 
+/* What libraries of searches keep of their studies, line by line. */
+static const char v20[] =
+    "CREATE TABLE study_log("
+    " uid INTEGER NOT NULL, name TEXT NOT NULL, number INTEGER NOT NULL, line TEXT NOT NULL,"
+    " PRIMARY KEY(uid, name, number)) STRICT, WITHOUT ROWID;";
+
 const struct migration migrations[] = {{v1, NULL},
                                        {v2, NULL},
                                        {v3, NULL},
@@ -277,7 +284,8 @@ const struct migration migrations[] = {{v1, NULL},
                                        {v16, NULL},
                                        {v17, NULL},
                                        {v18, NULL},
-                                       {v19, series_migrate_stats}};
+                                       {v19, series_migrate_stats},
+                                       {v20, NULL}};
 const size_t n_migrations = ARRAY_SIZE(migrations);
 
 /* Schema and version change in one transaction, so a crash leaves the file at the version before.

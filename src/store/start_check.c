@@ -142,9 +142,10 @@ static void budget_begin(struct db *d, struct check_budget *b, int64_t us)
 
 /* What the daemon cannot work without comes first; points of metrics and events come never.  The
  * tables from LARGE_FROM on may take seconds when they are not in memory. */
-static const char *const first_tables[] = {
-    "counter", "tally", "party",   "fact",  "queue",  "node",  "ahead", "schedule", "study", "hook",
-    "notify",  "dep",   "project", "batch", "intake", "trial", "job",   "run",      "spec"};
+static const char *const first_tables[] = {"counter", "tally", "party",    "fact",  "queue",
+                                           "node",    "ahead", "schedule", "study", "hook",
+                                           "notify",  "dep",   "project",  "batch", "intake",
+                                           "trial",   "job",   "run",      "spec",  "study_log"};
 enum { LARGE_FROM = 15 };
 
 /* How many of them can be walked through within the budget. */

@@ -178,6 +178,7 @@ def test_walk():
     walk_lists(ask)
     walk_schedules(ask)
     walk_studies(ask)
+    walk_study_logs(ask)
     walk_snapshots(ask)
     walk_hooks(ask)
     walk_groups(ask, about["node"]["name"])
@@ -377,6 +378,26 @@ def walk_objectives(ask, one, good):
     page = ask("GET", "/v1/studies/two/trials", want=200, route=one + "/trials")["items"]
     assert [(t["state"], t.get("values")) for t in page] == [("done", [0.5, 0.25]), ("failed", None)], page
     ask("DELETE", "/v1/studies/two", want=204, route=one)
+
+
+def walk_study_logs(ask):
+    one, log = "/v1/study-logs/{name}", "/v1/study-logs/a%20log"
+    assert ask("GET", log, want=200, route=one) == {"items": [], "next": None}
+    assert ask("POST", log, {"lines": [{"n": 1}, {"n": "two\n"}]}, want=200, route=one) == {"items": [], "next": None}
+    after = ask("POST", log, {"lines": [{"n": None}], "after": 1}, want=200, route=one)
+    assert after == {"items": [{"n": "two\n"}, {"n": None}], "next": None}, after
+    assert ask("POST", log, {"lines": [], "after": 2}, want=200, route=one)["items"] == [{"n": None}]
+    assert ask("GET", log + "?limit=2", want=200, route=one) == {"items": [{"n": 1}, {"n": "two\n"}], "next": 2}
+    assert ask("GET", log + "?after=2", want=200, route=one) == {"items": [{"n": None}], "next": None}
+    for bad in ({}, {"lines": {}}, {"lines": [1]}, {"lines": [{}], "after": -1}, {"lines": [], "x": 1}):
+        ask("POST", log, bad, want=400, route=one)
+    for bad in ("?after=x", "?limit=0"):
+        ask("GET", log + bad, want=400, route=one)
+    ask("POST", "/v1/study-logs/" + "n" * 300, {"lines": [{}]}, want=400, route=one)
+    assert ask("GET", "/v1/study-logs", want=200) == {"items": [{"name": "a log", "lines": 3}]}
+    ask("DELETE", log, want=204, route=one)
+    ask("DELETE", "/v1/study-logs/" + "n" * 300, want=400, route=one)
+    assert ask("GET", "/v1/study-logs", want=200) == {"items": []}
 
 
 def walk_studies(ask):

@@ -247,6 +247,7 @@ class Daemon:
             "POST /v1/studies/{name}/report": {"number": 1, "step": 1, "value": 1},
             "POST /v1/studies/{name}/renew": {"trials": [{"number": 1, "hold": 1}]},
             "POST /v1/studies/{name}/enqueue": {"params": {"x": 0.5}},
+            "POST /v1/study-logs/{name}": {"lines": [{"x": 1}]},
             "POST /v1/schedules": when,
             "PUT /v1/schedules/{name}": {k: v for k, v in when.items() if k != "name"},
             "PUT /v1/projects/{name}": {"description": "x"},

@@ -104,6 +104,10 @@ POST   /v1/studies/{name}/tell                    200 200 404 403 401
 POST   /v1/studies/{name}/report                  409 409 404 403 401
 POST   /v1/studies/{name}/renew                   404 404 404 403 401
 POST   /v1/studies/{name}/enqueue                 201 201 404 403 401
+GET    /v1/study-logs                             200 200 200 403 401
+GET    /v1/study-logs/{name}                      200 200 200 403 401
+POST   /v1/study-logs/{name}                      200 200 200 403 401
+DELETE /v1/study-logs/{name}                      204 204 204 403 401
 GET    /v1/schedules                              200 200 200 403 401
 POST   /v1/schedules                              201 201 201 403 401
 GET    /v1/schedules/{name}                       200 200 404 403 401

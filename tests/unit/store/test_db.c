@@ -149,7 +149,8 @@ static void no_counters(void *arg, uint64_t job, uint64_t spec, uint64_t batch, 
 static const char schema_3[] =
     "ALTER TABLE idempotency DROP COLUMN print; ALTER TABLE spec DROP COLUMN sealed;"
     "DROP INDEX spec_snapshot; ALTER TABLE spec DROP COLUMN snapshot;"
-    "DROP TABLE trial; DROP TABLE study; DROP TABLE delivery; DROP TABLE notify; DROP TABLE hook;"
+    "DROP TABLE study_log; DROP TABLE trial; DROP TABLE study; DROP TABLE delivery; DROP TABLE "
+    "notify; DROP TABLE hook;"
     "DROP TABLE schedule; ALTER TABLE spec DROP COLUMN schedule;"
     "DROP TABLE ahead; DROP TABLE block; DROP TABLE word; DROP TABLE series; DROP TABLE mark; DROP "
     "TABLE note;"
