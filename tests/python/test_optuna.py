@@ -99,9 +99,11 @@ class Sampler(unittest.TestCase):
         study = optuna.create_study(sampler=self.sampler(space={"x": {"int": [1, 1000]}}))
         study.enqueue_trial({"x": 900})  # Optuna's own queue: a point that Berth did not propose
         study.optimize(objective, n_trials=6, catch=(ValueError,))
-        self.assertEqual([t.params["x"] for t in study.trials][:2], [900, 1])
+        first, second = [t.params["x"] for t in study.trials][:2]
+        self.assertEqual(first, 900)
+        self.assertIn(second, (1, 2))  # Optuna 5 does not ask for a trial whose point is known
         states = {t["params"]["x"]: (t["state"], t["value"]) for t in self.fake.trials.values()}
-        self.assertEqual((states[900], states[1]), (("done", 900), ("done", 1)))
+        self.assertEqual((states[900], states[second]), (("done", 900), ("done", second)))
         self.assertEqual((states[3], states[4][0], states[5][0]), (("pruned", 0.5), "failed", "failed"))
         self.assertEqual(states[6], ("done", 6))
         self.assertEqual([t["state"] for t in self.fake.trials.values()].count("running"), 0)
@@ -135,7 +137,7 @@ class Sampler(unittest.TestCase):
     def test_two_objectives(self):
         study = optuna.create_study(directions=["minimize", "minimize"], sampler=self.sampler())
         with self.assertRaisesRegex(ValueError, "multi-objective"):
-            study.optimize(lambda t: (1, 2), n_trials=1)
+            study.optimize(lambda t: (t.suggest_float("x", 0, 1), 2), n_trials=1)
 
 
 if __name__ == "__main__":

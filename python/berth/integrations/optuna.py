@@ -1,10 +1,12 @@
-"""An Optuna sampler whose proposals come from a study of Berth.
+"""An Optuna sampler whose proposals come from a study of Berth, and a storage in its daemon.
 
 Two lines of an Optuna program change::
 
-    from berth.integrations.optuna import BerthSampler
+    from berth.integrations.optuna import BerthSampler, BerthStorage
 
-    study = optuna.create_study(sampler=BerthSampler())
+    study = optuna.create_study(storage=BerthStorage(), sampler=BerthSampler())
+
+Each works without the other.
 
 Optuna learns the parameters while the objective runs, Berth wants to know them before.  So the first
 trial is drawn at random, and its parameters make the space; ``BerthSampler(space={…})`` names it up
@@ -31,7 +33,9 @@ try:  # since Optuna 3.2
 except ImportError:
     from optuna.samplers import IntersectionSearchSpace
 
-__all__ = ["BerthSampler"]
+from ._optuna_storage import BerthStorage
+
+__all__ = ["BerthSampler", "BerthStorage"]
 
 PROPOSED = "berth:proposed"  #: attribute of an Optuna trial: study, number and parameters as Berth proposed them
 
