@@ -1,4 +1,5 @@
 """Studies with the real daemon: cut and continued, trials that are jobs, many clients at once, bad results."""
+import contextlib
 import json
 import math
 import os
@@ -67,11 +68,11 @@ def play(home, name, rounds, cut, two=False):
 
 def test_a_cut_study_equals_the_uncut_one():
     with Home() as home:
-        for engine in ("auto", "gp", "tpe", "cmaes", "random", "sobol"):
-            home.study("whole-" + engine, engine=engine, seed=11)
-            home.study("cut-" + engine, engine=engine, seed=11)
-            whole = play(home, "whole-" + engine, 32, ())
-            assert play(home, "cut-" + engine, 32, (3, 17, 30)) == whole, engine
+        for engine in ("auto", "gp", "tpe", "cmaes", "random", "sobol", "grid"):
+            home.study("whole-" + engine, engine=engine, seed=11, trials=200)
+            home.study("cut-" + engine, engine=engine, seed=11, trials=200)
+            whole = play(home, "whole-" + engine, 90, ())
+            assert play(home, "cut-" + engine, 90, (3, 30, 77)) == whole, engine
             assert len({str(t[3]) for t in whole}) == len(whole), engine
 
 
@@ -144,6 +145,42 @@ def test_grid_gives_every_point_once_to_many_clients():
         points = {(t["params"]["a"], t["params"]["b"], t["params"]["c"]) for t in seen}
         assert len(seen) == len(points) == 96, (len(seen), len(points))
         assert home.get()["state"] == "finished" and home.get()["best"]["value"] == 1
+
+
+def test_grid_of_jobs_runs_every_point_once():
+    """1, 4 and 16 at once, and kill -9 of the daemon in the middle: each point is one job that ran once."""
+    every = sorted((a, b) for a in range(1, 9) for b in ("x", "y", "z"))
+    for workers in (1, 4, 16):
+        with Home() as home:
+            ran = os.path.join(home.dir, "ran")
+            job = {"command": ["/bin/sh", "-c", 'echo "$1 $2" >>ran', "sh", "{a}", "{b}"], "cwd": home.dir}
+
+            def lines(ran=ran):
+                with contextlib.suppress(FileNotFoundError), open(ran) as f:
+                    return [tuple(line.split()) for line in f]
+                return []
+
+            home.study(space={"a": {"int": [1, 8]}, "b": ["x", "y", "z"]}, engine="grid", parallel=workers, job=job)
+            for share in (6, 14):
+                wait_for("some trials", lambda share=share: len(lines()) >= share)
+                home.again()
+            home.finished()
+            assert sorted((int(a), b) for a, b in lines()) == every, (workers, lines())
+            assert sorted((t["params"]["a"], t["params"]["b"]) for t in home.trials()) == every, workers
+            assert len(home.jobs()) == len(every)
+
+
+def test_random_never_repeats_a_point():
+    """A finite space, many asked at once, the daemon killed in between: all points, each once, then no more."""
+    with Home() as home:
+        home.study(space={"a": {"int": [1, 30]}, "b": ["x", "y"], "c": {"ordinal": [1, 2, 4]}}, engine="random")
+        seen = []
+        for n in (1, 50, 3, 100, 20, 10000):
+            answer = home.api("POST", "/v1/studies/s/ask", {"n": n})
+            seen += [json.dumps(t["params"], sort_keys=True) for t in answer["trials"]]
+            home.again()
+        assert len(seen) == len(set(seen)) == 180 and answer["exhausted"], len(seen)
+        assert home.api("POST", "/v1/studies/s/ask", {"n": 1})["trials"] == []
 
 
 # One of many programs on a study: says which trials it had.

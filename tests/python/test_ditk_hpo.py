@@ -83,6 +83,7 @@ class Spaces(unittest.TestCase):
 
 class Grid(unittest.TestCase):
     def test_every_row_of_the_table(self):
+        """A9"""
         five, wide = choice(list("abcde")), uniform(-10, 100)
         step30 = quniform(-10, 20, 30)
         points = lambda space, steps=None: samples("grid", space, steps)  # noqa: E731
@@ -257,6 +258,7 @@ class Life(unittest.TestCase):
         self.assertIsNone(self.search(fail).minimize(R).run())
 
     def test_stop_when_ends_with_the_trial_that_met_it(self):
+        """A10"""
         seen = []
         search = self.search(lambda c: seen.append(c["x"]) or {"a": c["x"] / 4})
         cfg, _, _ = search.maximize(R["a"]).stop_when(R["a"] > 0.9).stop_when(R["a"] < 0).run()
@@ -338,6 +340,7 @@ class Texts(unittest.TestCase):
     """A decorated function without any scheduler: what is logged, and in which order."""
 
     def test_progress_and_rank_list(self):
+        """A13"""
         calls = []
 
         @hpo
