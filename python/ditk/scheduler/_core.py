@@ -36,13 +36,13 @@ def lock_project(folder: str) -> int:
     return fd
 
 
-def refuse_running(folder: str, names: List[str], home: str) -> None:
+def refuse_running(folder: str, names: List[str], cancel: str) -> None:
     """Raises RuntimeError while trials of an earlier scheduler run: they write into the same directories."""
     if names:
         raise RuntimeError(
             "trials of an earlier scheduler of the project %s still run (%s); wait until they have ended, stop"
-            " them with `berth cancel --home %s`, or choose another dijob_project_name"
-            % (os.path.basename(folder), ", ".join(names), home)
+            " them with `%s`, or choose another dijob_project_name"
+            % (os.path.basename(folder), ", ".join(names), cancel)
         )
 
 
@@ -92,7 +92,7 @@ class Core:
                     running = [j.name for j in client.jobs(state="starting,running,stopping")]
             except BerthError:
                 continue
-            refuse_running(folder, running, home)
+            refuse_running(folder, running, "berth cancel --all --home " + home)
         ended = [h for h in homes if os.path.exists(os.path.join(h, "ended"))]
         for home in sorted(ended, key=os.path.getmtime, reverse=True)[KEEP:]:
             shutil.rmtree(home, ignore_errors=True)

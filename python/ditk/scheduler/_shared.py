@@ -10,7 +10,7 @@ import os
 import re
 import socket
 import time
-from typing import Any, Dict, Iterator, List, Optional
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from berth import BerthError, Client, Study
 from berth._client import FINAL
@@ -57,18 +57,19 @@ class SharedCore:
         self._socket: Optional[socket.socket] = None
         self._lock = lock_project(folder)
         try:
-            refuse_running(folder, list(self._left_behind(folder)), self.home)
+            left = dict(self._left_behind(folder))
+            refuse_running(folder, list(left.values()), "berth cancel " + " ".join(map(str, left)))
         except BaseException:
             os.close(self._lock)
             raise
 
-    def _left_behind(self, folder: str) -> Iterator[str]:
-        """Names of trials of this project in this directory that run."""
+    def _left_behind(self, folder: str) -> Iterator[Tuple[int, str]]:
+        """(number, name) of trials of this project in this directory that run."""
         here = os.path.realpath(folder)
         for job in self.client.jobs(project=self._project, state="starting,running,stopping"):
             spec = self.client.call("GET", "/v1/jobs/%d" % job.number)["spec"]
             if os.path.realpath(spec.get("cwd") or "") in (here, os.path.dirname(here)):
-                yield job.name
+                yield int(job.number), job.name
 
     def died(self, project: str) -> str:
         return "the daemon of %s, which runs the trials of project %s, does not answer" % (self.home, project)
