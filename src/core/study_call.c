@@ -64,6 +64,32 @@ static int result_check_values(const struct study *s, const struct study_result 
     return 0;
 }
 
+static int number_order(const void *a, const void *b)
+{
+    const uint64_t *x = a, *y = b;
+
+    return (*x > *y) - (*x < *y);
+}
+
+/* Ten thousand results of one request are sorted, not compared each with each: this is the loop. */
+static int results_twice(const struct study_call *x, struct err *e)
+{
+    VEC(uint64_t) numbers = {0};
+    uint64_t twice = 0;
+
+    for (size_t i = 0; i < x->results.n; i++)
+        vec_push(&numbers, x->results.p[i].number);
+    if (numbers.n)
+        qsort(numbers.p, numbers.n, sizeof(*numbers.p), number_order);
+    for (size_t i = 1; i < numbers.n; i++)
+        if (numbers.p[i] == numbers.p[i - 1])
+            twice = numbers.p[i];
+    vec_done(&numbers);
+    return twice ? err_set(e, ERR_CONFLICT, "trial %llu has two results in one request",
+                           (unsigned long long)twice)
+                 : 0;
+}
+
 static int results_check(const struct study *s, const struct study_call *x, struct err *e)
 {
     for (size_t i = 0; i < x->results.n; i++) {
@@ -82,12 +108,8 @@ static int results_check(const struct study *s, const struct study_call *x, stru
                            (unsigned long long)n, trial_state_names[s->trials.p[n - 1].state]);
         if (result_check_values(s, &x->results.p[i], e) < 0)
             return -1;
-        for (size_t k = 0; k < i; k++)
-            if (x->results.p[k].number == n)
-                return err_set(e, ERR_CONFLICT, "trial %llu has two results in one request",
-                               (unsigned long long)n);
     }
-    return 0;
+    return results_twice(x, e);
 }
 
 static struct str result_reason(const struct study *s, const struct study_result *r)
