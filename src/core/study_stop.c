@@ -119,7 +119,7 @@ void study_stop_replay(struct core *c, struct study *s)
         return;
     for (uint64_t n = 1; n <= s->trials.n; n++) {
         x.number = n;
-        if (s->trials.p[n - 1].job)
+        if (s->rules.has_job && s->trials.p[n - 1].job) /* not a job that a client has named */
             led->read_points(led->self, s->trials.p[n - 1].job, s->rules.goals[0].metric, past_add,
                              &x, NULL);
     }

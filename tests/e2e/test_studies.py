@@ -238,6 +238,14 @@ def test_a_client_names_the_job_of_its_trial():
         for job in (0, "x", 1.5):
             body = {"trials": [{"number": 3, "value": 1, "job": job}]}
             assert home.request("POST", "/v1/studies/s/tell", body)[0] == 400, job
+        home.study("two", objective=TWO)
+        home.api("POST", "/v1/studies/two/ask", {"n": 1, "lease": 600})
+        home.api("POST", "/v1/studies/two/tell", {"trials": [{"number": 1, "hold": 1, "values": [1.5, 2], "job": 8}]})
+        for _ in range(2):
+            told, end = home.trials("two"), home.get("two")
+            assert [(t["job"], t["values"], t["hold"]) for t in told] == [(8, [1.5, 2], 1)], told
+            assert [(f["job"], f["values"]) for f in end["front"]] == [(8, [1.5, 2])], end
+            home.again()
 
 
 def test_results_that_are_none():
