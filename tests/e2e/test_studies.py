@@ -328,7 +328,7 @@ def test_a_lease_survives_the_daemon():
         home.study(engine="tpe", trials=1)
         first = home.api("POST", "/v1/studies/s/ask", {"n": 1, "lease": 1})["trials"][0]
         home.again()
-        wait_for("the end of the lease", lambda: home.get()["counts"]["waiting"] == 1)
+        wait_for("the end of the lease on disk", lambda: home.trials()[0]["state"] == "waiting")
         home.again()
         assert home.get()["counts"] == {"asked": 1, "running": 0, "done": 0, "failed": 0, "pruned": 0, "waiting": 1}
         second = home.api("POST", "/v1/studies/s/ask", {"n": 1, "lease": 600})["trials"][0]
