@@ -187,6 +187,12 @@ def artifact_dir() -> str:
     return path
 
 
+def parent_dir() -> Optional[str]:
+    """The artifacts of the trial that this one continues (a search with the engine pbt); None: it begins anew."""
+    path = os.environ.get("BERTH_PARENT_ARTIFACTS")
+    return path if path and os.path.isdir(path) else None
+
+
 def artifact(path: "Union[str, os.PathLike[str]]", name: Optional[str] = None, copy: bool = False) -> str:
     """Records a file of this job; the result is the recorded path.
 

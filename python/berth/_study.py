@@ -43,6 +43,7 @@ class Trial(Mapping[str, Any]):
         self.job: Optional[int] = data.get("job")  #: the job that ran it, for a study with a command
         self.reason: Optional[str] = data.get("reason")
         self.hold: int = data.get("hold") or 0  #: which handing out this is, of a trial with a lease
+        self.parent: Optional[int] = data.get("parent")  #: engine pbt: the trial whose state this one continues
         self.lost = False  #: its lease ended, and another client has it
         self._reported: Optional[float] = None
 
@@ -255,7 +256,8 @@ class Study:
         answer = self._call("POST", "/ask", body, self._ask_broke if self.alone else None)
         found += self._asked(answer)
         mine = sum(1 for hold in list(self._held.values()) if hold)
-        return found, bool(answer.get("leased", 0) > mine)
+        busy = not (found or answer.get("leased") or answer.get("exhausted", True))  # a population at work
+        return found, busy or bool(answer.get("leased", 0) > mine)
 
     def _ask_broke(self) -> Optional[Dict[str, Any]]:
         self._find_orphans()

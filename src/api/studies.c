@@ -73,6 +73,8 @@ static void study_json(struct buf *b, const struct study *s)
     jw_int_or_null(b, "trials", s->rules.trials, s->rules.trials >= 0);
     jw_int(b, "parallel", s->rules.parallel);
     jw_json(b, "stop", json_get(def, "stop"));
+    if (json_get(def, "pbt"))
+        jw_json(b, "pbt", json_get(def, "pbt"));
     jw_json(b, "space", json_get(def, "space"));
     jw_text(b, "state", study_state_names[study_state_of(s)]);
     jw_str_or_null(b, "reason", str_of(s->trouble ? s->trouble : ""));
@@ -160,6 +162,26 @@ static void study_answer_acted(void *arg, const struct err *e, const struct acte
 
 /* ---- a trial submits ---- */
 
+/* What a trial of a population needs to go on from its parent. */
+static int trial_env(struct json *job, const struct trial_launch *t, struct err *e)
+{
+    const struct json *had = json_get(job, "env");
+    AUTO_FREE char *dir = t->parent_dir ? xasprintf("%s/artifacts", t->parent_dir) : NULL;
+    AUTO_FREE char *number = xasprintf("%llu", (unsigned long long)t->number);
+    AUTO_FREE char *parent = xasprintf("%llu", (unsigned long long)t->parent);
+
+    if (had && json_type(had) != JSON_OBJECT)
+        return err_set(e, ERR_INVALID, "job.env: must be a map of names and values");
+    struct json *env = had ? json_copy(had) : json_new_object();
+    json_set_str(env, "BERTH_TRIAL", number);
+    if (t->parent)
+        json_set_str(env, "BERTH_PARENT_TRIAL", parent);
+    if (dir)
+        json_set_str(env, "BERTH_PARENT_ARTIFACTS", dir);
+    json_set_take(job, "env", env);
+    return 0;
+}
+
 /* The parameters of the point go over those of the job; a lost run is repeated with the same. */
 static int trial_job(const struct trial_launch *t, struct json **out, struct err *e)
 {
@@ -176,6 +198,8 @@ static int trial_job(const struct trial_launch *t, struct json **out, struct err
         AUTO_FREE char *name = xasprintf("%s-%llu", t->name, (unsigned long long)t->number);
         json_set_str(job, "name", name);
     }
+    if (trial_env(job, t, e) < 0)
+        return -1;
     if (!json_has(job, "retry_lost"))
         json_set_int(job, "retry_lost", 3);
     *out = TAKE(job);
@@ -223,9 +247,9 @@ static int study_define(struct call *c)
     struct tune_stop *stop = NULL;
     struct study_rules rules;
     struct submit *x = NULL;
-    static const char *const keys[] = {"name",     "space", "constraints", "engine",
-                                       "seed",     "take",  "objective",   "trials",
-                                       "parallel", "job",   "from",        "stop"};
+    static const char *const keys[] = {"name", "space",     "constraints", "engine",   "seed",
+                                       "take", "objective", "trials",      "parallel", "job",
+                                       "from", "stop",      "pbt"};
 
     if (!body || body_check_keys(body, keys, ARRAY_SIZE(keys), &c->err) < 0 ||
         body_text(c, body, "name", &d->name) < 0 || body_text(c, body, "from", &d->from) < 0)

@@ -31,6 +31,8 @@ static void study_exchanged(void *arg, const struct err *e, const struct study_a
         jw_raw(&c->out, "params", str_of(r->points[i].params));
         if (r->points[i].hold)
             jw_int(&c->out, "hold", r->points[i].hold);
+        if (r->points[i].parent)
+            jw_int(&c->out, "parent", (int64_t)r->points[i].parent);
         jw_end_object(&c->out);
     }
     jw_end_array(&c->out);
@@ -291,6 +293,8 @@ static bool trial_json(void *arg, const struct trial_row *r)
     jw_int_or_null(b, "job", (int64_t)r->job, r->job != 0);
     jw_raw(b, "params", r->params);
     jw_str_or_null(b, "reason", r->reason);
+    if (r->parent)
+        jw_int(b, "parent", (int64_t)r->parent);
     if (r->hold)
         jw_int(b, "hold", r->hold);
     if (r->lease_s)

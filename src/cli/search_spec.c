@@ -157,13 +157,21 @@ static const char *study_key(const char *key)
 {
     static const struct {
         const char *in_file, *in_body;
-    } keys[] = {{"name", "name"},           {"space", "space"},
-                {"params", "space"},        {"constraints", "constraints"},
-                {"engine", "engine"},       {"seed", "seed"},
-                {"objective", "objective"}, {"take", "take"},
-                {"trials", "trials"},       {"parallel", "parallel"},
-                {"slots", "parallel"},      {"stop", "stop"},
-                {"from", "from"},           {"job", "job"}};
+    } keys[] = {{"name", "name"},
+                {"space", "space"},
+                {"params", "space"},
+                {"constraints", "constraints"},
+                {"engine", "engine"},
+                {"seed", "seed"},
+                {"objective", "objective"},
+                {"take", "take"},
+                {"trials", "trials"},
+                {"parallel", "parallel"},
+                {"slots", "parallel"},
+                {"stop", "stop"},
+                {"from", "from"},
+                {"pbt", "pbt"},
+                {"job", "job"}};
 
     for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
         if (!strcmp(key, keys[i].in_file))
@@ -416,7 +424,7 @@ static bool same_value(const struct json *a, const struct json *b)
 int search_same(const struct json *body, const struct json *study, struct err *e)
 {
     static const char *const keys[] = {"space", "constraints", "objective", "take",
-                                       "stop",  "engine",      "seed"};
+                                       "stop",  "engine",      "seed",      "pbt"};
 
     for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
         const struct json *want = json_get(body, keys[i]), *has = json_get(study, keys[i]);

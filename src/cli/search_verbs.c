@@ -100,6 +100,7 @@ static const struct column trial_columns[] = {
     {"STATE", "state", CELL_TEXT, false, NULL, NULL},
     {"VALUE", "value", CELL_TEXT, false, "", NULL},
     {"JOB", "job", CELL_NUMBER, false, "", NULL},
+    {"PARENT", "parent", CELL_NUMBER, false, "", NULL},
     {"PARAMETERS", "params", CELL_PARAMS, true, NULL, NULL},
     {"REASON", "reason", CELL_TEXT, true, "", NULL},
 };

@@ -40,6 +40,7 @@ struct study_trial {
     int64_t pruned_at; /* the step at which it was asked to stop; -1 = it was not */
     uint32_t hold;     /* how often it was handed out under a lease: who has it names this number */
     int32_t lease_s;   /* of the client that has it; 0 = none */
+    uint64_t parent;   /* the trial whose state it continues; 0 = none */
 };
 struct study_best {
     uint64_t number; /* 0 = none is done, or there are several objectives */
@@ -107,6 +108,8 @@ struct trial_launch {
     struct json *job; /* as POST /v1/jobs reads it, sealed secrets included */
     char *params;     /* JSON object */
     uint64_t asked;
+    uint64_t parent;  /* the trial whose state it continues; 0 = none */
+    char *parent_dir; /* of the run of the parent's job; NULL with parent 0 */
 };
 /* The answer to ops->trial, on the loop thread: a submission of one job, which the core takes, or
  * NULL and the reason.  A reason that may pass is tried again; any other pauses the study. */
@@ -133,8 +136,9 @@ void core_study_remove(struct core *c, uint64_t seq, bool force, const struct ca
 
 struct study_point {
     uint64_t number;
-    char *params;  /* JSON object */
-    uint32_t hold; /* to be named with the result; 0 = no lease */
+    char *params;    /* JSON object */
+    uint32_t hold;   /* to be named with the result; 0 = no lease */
+    uint64_t parent; /* the trial whose state it continues; 0 = none */
 };
 struct study_answer { /* borrowed for the call */
     size_t told;

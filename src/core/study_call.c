@@ -34,7 +34,7 @@ void study_call_durable(void *arg, const struct err *e)
                              .points = x->points.p,
                              .n = x->points.n,
                              .leased = x->leased,
-                             .exhausted = x->want > 0 && !x->leased};
+                             .exhausted = x->want > 0 && !x->leased && !x->later};
 
     x->done(x->arg, e, e ? NULL : &r);
     study_call_free(x);
@@ -168,7 +168,8 @@ static bool waiting_take(struct core *c, struct study *s, struct study_call *x)
         core_stage(c,
                    &(struct change){.kind = CHANGE_TRIAL, .at_ms = core_wall(c), .trial.row = row});
         vec_push(&x->points,
-                 ((struct study_point){n, xstrndup(text.p, text.n), s->trials.p[n - 1].hold}));
+                 ((struct study_point){n, xstrndup(text.p, text.n), s->trials.p[n - 1].hold,
+                                       s->trials.p[n - 1].parent}));
         x->want--;
         return true;
     }
@@ -184,7 +185,7 @@ void study_call_point(struct core *c, struct study *s, struct study_call *x, uin
     row.asked = s->ops;
     row.params = str_of(params);
     core_stage(c, &(struct change){.kind = CHANGE_TRIAL, .at_ms = core_wall(c), .trial.row = row});
-    vec_push(&x->points, ((struct study_point){number, xstrdup(params), row.hold}));
+    vec_push(&x->points, ((struct study_point){number, xstrdup(params), row.hold, row.parent}));
     x->want--;
 }
 
@@ -224,7 +225,7 @@ static void point_step(struct core *c, struct study *s, struct study_call *x)
     tune_space_write(tune_study_space(s->engine), x->code, NULL, &text);
     uint64_t number = study_trial_add(s, x->code, job ? TRIAL_RUNNING : TRIAL_WAITING);
     if (job) {
-        vec_push(&x->points, ((struct study_point){number, xstrndup(text.p, text.n), 0}));
+        vec_push(&x->points, ((struct study_point){number, xstrndup(text.p, text.n), 0, 0}));
         study_launch(c, s, number, text.p, x); /* answers when the job is durable */
     } else {
         x->want = 1;

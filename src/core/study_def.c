@@ -3,6 +3,7 @@
  * Owns: the words in which a bad definition is refused; each names the member.
  */
 #include "core/study_priv.h"
+#include "tune/pbt.h"
 #include <stdio.h>
 
 enum { PARALLEL_MAX = 10000, TRIALS_LIMIT_MAX = 100000000 };
@@ -59,6 +60,11 @@ int study_check_goals(const struct study *from, const struct json *def, struct e
 
     if (objective_read(def, &r, e) < 0)
         return -1;
+    if (str_eq_c(json_get_str(def, "engine"), "pbt"))
+        return err_set(
+            e, ERR_INVALID,
+            "from: trials of pbt continue their parents, which another study lacks; leave "
+            "from out");
     if (r.n_goals != from->rules.n_goals)
         return err_set(e, ERR_INVALID,
                        "from: study %.80s has %zu objectives, not %zu; name one with as many",
@@ -66,9 +72,33 @@ int study_check_goals(const struct study *from, const struct json *def, struct e
     return 0;
 }
 
+/* Settings of the engine pbt, and what does not go together with it. */
+static int pbt_read(const struct json *def, const struct study_rules *r, struct tune_pbt_conf *out,
+                    struct err *e)
+{
+    const struct json *set = json_get(def, "pbt");
+    bool pbt = str_eq_c(json_get_str(def, "engine"), "pbt");
+
+    if (!pbt && set)
+        return err_set(e, ERR_INVALID, "pbt: needs engine: pbt");
+    if (tune_pbt_parse(set, out, e) < 0)
+        return -1;
+    if (!json_has(set, "interval"))
+        out->interval = 1;
+    if (pbt && json_get(def, "stop"))
+        return err_set(e, ERR_INVALID, "stop: the engine pbt judges trials itself; leave stop out");
+    if (pbt && r->parallel > out->population)
+        return err_set(e, ERR_INVALID,
+                       "parallel: the population has %lld members, and each has one trial at a "
+                       "time; raise pbt.population",
+                       (long long)out->population);
+    return 0;
+}
+
 int study_rules_read(const struct json *def, struct study_rules *out, struct err *e)
 {
     struct study_rules r = {0};
+    struct tune_pbt_conf pbt = {0};
     struct str take = json_get_str(def, "take");
     int64_t parallel = 1;
 
@@ -85,6 +115,8 @@ int study_rules_read(const struct json *def, struct study_rules *out, struct err
                        "take: of several objectives the last values count; leave take out");
     r.parallel = (int32_t)parallel;
     r.has_job = json_has(def, "job");
+    if (pbt_read(def, &r, &pbt, e) < 0)
+        return -1;
     *out = r;
     return 0;
 }
@@ -94,12 +126,14 @@ int study_engine_new(const struct json *def, struct tune_study **out, struct err
     struct study_rules r;
     struct tune_space *space = NULL;
     bool maximize[TUNE_OBJECTIVES_MAX];
+    struct tune_pbt_conf pbt = {0};
     struct str engine = json_get_str(def, "engine");
     char name[40];
     int64_t seed;
 
     if (study_rules_read(def, &r, e) < 0 ||
         whole_number(def, "seed", 0, INT64_C(1) << 53, 0, &seed, e) < 0 ||
+        pbt_read(def, &r, &pbt, e) < 0 ||
         tune_space_from_short_rules(json_get(def, "space"), json_get(def, "constraints"), &space,
                                     e) < 0)
         return -1;
@@ -112,7 +146,8 @@ int study_engine_new(const struct json *def, struct tune_study **out, struct err
                                               .maximize = maximize[0],
                                               .budget = r.trials,
                                               .objectives = r.n_goals,
-                                              .maximize_each = maximize},
+                                              .maximize_each = maximize,
+                                              .pbt = &pbt},
                           out, e);
 }
 
@@ -131,7 +166,7 @@ static struct json *job_without_env(const struct json *job)
 bool study_def_same(const struct json *old, const struct json *def)
 {
     static const char *const keys[] = {"space",     "constraints", "engine", "seed",
-                                       "objective", "take",        "stop"};
+                                       "objective", "take",        "stop",   "pbt"};
     const struct json *job = json_get(old, "job"), *new = json_get(def, "job");
 
     for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {

@@ -15,6 +15,7 @@ struct study_call {
     enum job_state ended;
     bool told;           /* the engine has the results: only points are lacking */
     uint64_t ops_before; /* operations of the study before the first of them */
+    bool later;          /* there is no point now, but there will be */
     size_t leased;       /* when it is answered */
     core_study_fn done;
     void *arg;

@@ -146,6 +146,7 @@ struct trial_row study_trial_row(const struct study *s, uint64_t number)
                               .job = t->job,
                               .state = t->state,
                               .value = t->value,
+                              .parent = t->parent,
                               .hold = t->hold,
                               .lease_s = t->lease_s};
 }

@@ -21,7 +21,7 @@ static void launch_free(struct trial_launch *t)
     if (!t)
         return;
     json_free(t->job);
-    FREE_EACH(t->name, t->params, t);
+    FREE_EACH(t->name, t->params, t->parent_dir, t);
 }
 
 void study_asking_free(struct study_asking *a)
@@ -53,7 +53,9 @@ static void propose_work(void *arg)
         tune_space_write(space, code, NULL, &text); /* before it is canonical: see tune_study_ask */
         tune_space_canonical(space, code);
         uint64_t number = (uint64_t)tune_study_record(engine, code);
-        vec_push(&a->got, ((struct study_point){number, buf_take(&text, NULL), 0}));
+        vec_push(&a->got,
+                 ((struct study_point){number, buf_take(&text, NULL), 0,
+                                       (uint64_t)tune_study_parent(engine, (int64_t)number)}));
     }
 }
 
@@ -94,6 +96,7 @@ static void propose_done(void *arg)
         study_call_stage_told(c, s, call);
     for (size_t i = 0; i < a->got.n; i++) {
         study_trial_note(s, TRIAL_RUNNING);
+        vec_last(&s->trials).parent = a->got.p[i].parent;
         if (call)
             study_call_point(c, s, call, a->got.p[i].number, a->got.p[i].params);
         else
@@ -101,7 +104,9 @@ static void propose_done(void *arg)
     }
     struct err e = a->err;
     s->exhausted |= e.code == ERR_NOT_FOUND;
-    if (e.code && e.code != ERR_NOT_FOUND) {
+    if (call && e.code == ERR_UNAVAILABLE) { /* a population at work */
+        call->later = true;
+    } else if (e.code && e.code != ERR_NOT_FOUND) {
         study_set_trouble(s, e.text);
         s->paused |= !call;
     }
@@ -148,6 +153,18 @@ static void launch_begin(struct core *c, struct study *s)
     core_trial_take(a->launch, NULL, &e);
 }
 
+/* Where the job of the parent left its files; yours. */
+static char *parent_dir(const struct core *c, const struct study *s, uint64_t parent)
+{
+    const struct ledger *led = &c->conf.ledger;
+    uint64_t job = parent ? s->trials.p[parent - 1].job : 0;
+    struct job_record rec = {0};
+
+    if (!job || led->read_job(led->self, job, &rec, NULL) < 0)
+        return NULL;
+    return core_run_dir(c, core_run_key(c, job, rec.id, rec.attempt));
+}
+
 void study_launch(struct core *c, struct study *s, uint64_t number, const char *params,
                   struct study_call *call)
 {
@@ -160,7 +177,9 @@ void study_launch(struct core *c, struct study *s, uint64_t number, const char *
                                .owner = s->owner,
                                .job = json_copy(json_get(s->def, "job")),
                                .params = xstrdup(params),
-                               .asked = s->ops};
+                               .asked = s->ops,
+                               .parent = s->trials.p[number - 1].parent,
+                               .parent_dir = parent_dir(c, s, s->trials.p[number - 1].parent)};
     s->asking = xcalloc(1, sizeof(*s->asking));
     *s->asking = (struct study_asking){.c = c, .s = s, .launch = t, .call = call};
     launch_begin(c, s);
@@ -248,6 +267,7 @@ void core_trial_take(struct trial_launch *t, struct submission *s, const struct 
                                   .number = t->number,
                                   .params = str_of(t->params),
                                   .asked = t->asked,
+                                  .parent = t->parent,
                                   .state = TRIAL_RUNNING,
                                   .value = NAN};
     core_submit_take(t->core, s, &t->owner, trial_submitted, t);

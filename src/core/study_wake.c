@@ -80,9 +80,11 @@ static void study_row_add(struct study *s, const struct trial_row *r)
 
     if (!s->engine)
         return;
-    vec_push(&s->trials,
-             ((struct study_trial){
-                 .job = r->job, .state = r->state, .hold = r->hold, .lease_s = r->lease_s}));
+    vec_push(&s->trials, ((struct study_trial){.job = r->job,
+                                               .state = r->state,
+                                               .hold = r->hold,
+                                               .lease_s = r->lease_s,
+                                               .parent = r->parent}));
     x.code = study_code_of(s, r->params, &e);
     if (!x.code || r->number != s->trials.n) {
         study_unreadable(s, x.code ? "a trial is not recorded" : e.text);
@@ -115,6 +117,7 @@ static void replay_asked(struct study *s, const struct study_replay *x,
     struct study_trial *t = &vec_last(&s->trials);
     t->job = was->job;
     t->hold = was->hold;
+    t->parent = was->parent;
     t->lease_s = was->lease_s;
     if (was->state == TRIAL_PRUNED)
         t->pruned_at = 0;

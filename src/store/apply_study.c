@@ -59,14 +59,15 @@ static struct db_arg number_or_null(double v)
 /* The study may have been removed in the same turn. */
 int apply_trial(struct applier *a, const struct trial_row *r, struct err *e)
 {
-    return db_run(a->db, e,
-                  "INSERT INTO trial(study, number, job, params, asked, told, state, value, hold,"
-                  " lease_s, results) SELECT seq, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11"
-                  " FROM study WHERE seq = ?1"
-                  " ON CONFLICT(study, number) DO UPDATE SET state = ?7, hold = ?9, lease_s = ?10",
-                  INT(r->study), INT(r->number), INT(r->job), TEXT(r->params), INT(r->asked),
-                  INT(r->told), INT(r->state), number_or_null(r->value), INT(r->hold),
-                  INT(r->lease_s), TEXT_OR_NULL(r->values));
+    return db_run(
+        a->db, e,
+        "INSERT INTO trial(study, number, job, params, asked, told, state, value, hold,"
+        " lease_s, results, parent) SELECT seq, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12"
+        " FROM study WHERE seq = ?1"
+        " ON CONFLICT(study, number) DO UPDATE SET state = ?7, hold = ?9, lease_s = ?10",
+        INT(r->study), INT(r->number), INT(r->job), TEXT(r->params), INT(r->asked), INT(r->told),
+        INT(r->state), number_or_null(r->value), INT(r->hold), INT(r->lease_s),
+        TEXT_OR_NULL(r->values), INT(r->parent));
 }
 
 int apply_trial_submitted(struct applier *a, const struct submission *s, struct err *e)

@@ -62,6 +62,7 @@ struct trial_row {
     double value;           /* NaN = none; the first of several */
     struct str values;      /* JSON array, of a study with several objectives; empty = none */
     struct str reason;      /* why it failed or was pruned; empty = nothing to say */
+    uint64_t parent;        /* the trial whose state it continues; 0 = none */
     uint32_t hold;          /* how often it was handed out under a lease; 0 = never */
     int32_t lease_s;        /* of the client that has it; 0 = it may take for ever */
 };

@@ -266,6 +266,9 @@ static const char v20[] =
     " uid INTEGER NOT NULL, name TEXT NOT NULL, number INTEGER NOT NULL, line TEXT NOT NULL,"
     " PRIMARY KEY(uid, name, number)) STRICT, WITHOUT ROWID;";
 
+/* Trials of a population continue others. */
+static const char v21[] = "ALTER TABLE trial ADD COLUMN parent INTEGER NOT NULL DEFAULT 0;";
+
 const struct migration migrations[] = {{v1, NULL},
                                        {v2, NULL},
                                        {v3, NULL},
@@ -285,7 +288,8 @@ const struct migration migrations[] = {{v1, NULL},
                                        {v17, NULL},
                                        {v18, NULL},
                                        {v19, series_migrate_stats},
-                                       {v20, NULL}};
+                                       {v20, NULL},
+                                       {v21, NULL}};
 const size_t n_migrations = ARRAY_SIZE(migrations);
 
 /* Schema and version change in one transaction, so a crash leaves the file at the version before.

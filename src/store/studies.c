@@ -14,7 +14,7 @@ struct trial_row trial_row_of(sqlite3_stmt *st)
 
     db_row(st, COL(&r.number), COL(&r.job), COL(&r.params), COL(&r.asked), COL(&r.told),
            COL(&state), COL(&r.value), COL(&r.reason), COL(&r.hold), COL(&r.lease_s),
-           COL(&r.values));
+           COL(&r.values), COL(&r.parent));
     r.state = (enum trial_state)state;
     if (sqlite3_column_type(st, TRIAL_VALUE_AT) == SQLITE_NULL)
         r.value = NAN;

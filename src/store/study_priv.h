@@ -4,7 +4,7 @@
 #include "store/db_priv.h"
 
 #define TRIAL_COLUMNS                                                                              \
-    "number, job, params, asked, told, state, value, reason, hold, lease_s, results"
+    "number, job, params, asked, told, state, value, reason, hold, lease_s, results, parent"
 enum { TRIAL_VALUE_AT = 6 };
 struct trial_row trial_row_of(sqlite3_stmt *st);
 /* Fills in the sum of study x->seq.  *out_metric and *out_params are yours. */

@@ -10,7 +10,12 @@
 #include "base/vec.h"
 #include <math.h>
 
-enum { PBT_TRIALS_MAX = 1000000, PBT_DRAWS = 100, PBT_INTERVAL_MAX = 1000000000 };
+enum {
+    PBT_MEMBERS_MAX = 10000,
+    PBT_TRIALS_MAX = 1000000,
+    PBT_DRAWS = 100,
+    PBT_INTERVAL_MAX = 1000000000
+};
 
 struct pbt_member {
     double *code;          /* NULL = no such member */
@@ -207,9 +212,10 @@ static int pbt_number(const struct json_it *it, double low, double high, bool wh
 
 int tune_pbt_parse(const struct json *j, struct tune_pbt_conf *out, struct err *e)
 {
-    static const char *const keys[] = {"interval", "share", "resample", "change"};
-    double x[] = {10, 0.25, 0.25, 0.2};
-    static const double low[] = {1, 0.01, 0, 0}, high[] = {PBT_INTERVAL_MAX, 0.5, 1, 1};
+    static const char *const keys[] = {"interval", "share", "resample", "change", "population"};
+    double x[] = {10, 0.25, 0.25, 0.2, 8};
+    static const double low[] = {1, 0.01, 0, 0, 2},
+                        high[] = {PBT_INTERVAL_MAX, 0.5, 1, 1, PBT_MEMBERS_MAX};
 
     if (json_type(j) != JSON_NULL && json_type(j) != JSON_OBJECT)
         return err_set(e, ERR_INVALID, "pbt is %s; write {interval: 10}",
@@ -223,12 +229,13 @@ int tune_pbt_parse(const struct json *j, struct tune_pbt_conf *out, struct err *
             return err_set(e, ERR_INVALID, "pbt has no setting %.40s; %s%s", it.key,
                            near ? "did you mean " : "its first is ", near ? near : keys[0]);
         }
-        if (pbt_number(&it, low[k], high[k], k == 0, &x[k], e) < 0)
+        if (pbt_number(&it, low[k], high[k], k == 0 || k == 4, &x[k], e) < 0)
             return -1;
     }
     out->interval = (int64_t)x[0];
     out->share = x[1];
     out->resample = x[2];
     out->change = x[3];
+    out->population = (int64_t)x[4];
     return 0;
 }

@@ -11,15 +11,16 @@
 struct json;
 struct tune_pbt_conf {
     uint64_t seed;
-    bool maximize;    /* tune_pbt_parse leaves it and the seed as they are */
-    int64_t interval; /* steps between decisions */
-    double share;     /* of the population, at the worst and at the best end */
-    double resample;  /* the probability that a parameter is drawn anew */
-    double change;    /* of a number: by up to so much of its range, up or down */
+    bool maximize;      /* tune_pbt_parse leaves it and the seed as they are */
+    int64_t interval;   /* steps between decisions */
+    double share;       /* of the population, at the worst and at the best end */
+    double resample;    /* the probability that a parameter is drawn anew */
+    double change;      /* of a number: by up to so much of its range, up or down */
+    int64_t population; /* of the engine pbt: members */
 };
 
-/* {"interval": 10, "share": 0.25, "resample": 0.25, "change": 0.2}, null for these; the error names
- * the key, the value and the remedy. */
+/* {"interval": 10, "share": 0.25, "resample": 0.25, "change": 0.2, "population": 8}, null for
+ * these; the error names the key, the value and the remedy. */
 int tune_pbt_parse(const struct json *j, struct tune_pbt_conf *out, struct err *e);
 
 struct tune_pbt_step {

@@ -7,14 +7,15 @@
 #include "tune/study_priv.h"
 #include <math.h>
 
-const char tune_engine_names[] = "auto|gp|tpe|cmaes|nsga2|motpe|random|sobol|grid";
+const char tune_engine_names[] = "auto|gp|tpe|cmaes|nsga2|motpe|pbt|random|sobol|grid";
 const char tune_engine_help[] =
     "auto (chooses among the others; the default), gp (Gaussian process), tpe (densities of good "
-    "and bad trials), cmaes (adapting distribution), nsga2 and motpe (several objectives), random, "
+    "and bad trials), cmaes (adapting distribution), nsga2 and motpe (several objectives), pbt (a "
+    "population whose trials continue from others' checkpoints), random, "
     "sobol (quasi-random), grid (every point once)";
-static const struct tune_engine *const engines[] = {&tune_auto,   &tune_gp,    &tune_tpe,
-                                                    &tune_cmaes,  &tune_nsga2, &tune_motpe,
-                                                    &tune_random, &tune_sobol, &tune_grid};
+static const struct tune_engine *const engines[] = {
+    &tune_auto,  &tune_gp,      &tune_tpe,    &tune_cmaes, &tune_nsga2,
+    &tune_motpe, &tune_members, &tune_random, &tune_sobol, &tune_grid};
 
 enum { TRIALS_MAX = 100000000, DRAWS_BEFORE_COUNTING = 200 };
 /* Counting through a space stops after so many points: with one that is free, or with none that
@@ -41,6 +42,12 @@ int tune_study_new(struct tune_space *space_take, const struct tune_conf *conf,
     s->maximize = conf->maximize;
     s->budget = conf->budget;
     s->engine = engine_named(name);
+    if (conf->pbt)
+        s->pbt = *conf->pbt;
+    else
+        tune_pbt_parse(NULL, &s->pbt, NULL);
+    if (!conf->pbt)
+        s->pbt.interval = 1;
     if (conf->objectives > 1 && s->engine == &tune_auto)
         s->engine = &tune_motpe;
     if (!s->engine) {
@@ -322,6 +329,11 @@ const struct tune_trial *tune_study_get(const struct tune_study *s, int64_t id,
     if (out_code)
         *out_code = study_code(s, (size_t)id - 1);
     return &s->trials.p[id - 1];
+}
+
+int64_t tune_study_parent(const struct tune_study *s, int64_t id)
+{
+    return s->engine == &tune_members ? pbt_parent(s->state, (size_t)id - 1) : 0;
 }
 
 int64_t tune_study_best(const struct tune_study *s)

@@ -9,6 +9,7 @@
 #pragma once
 #include "tune/space.h"
 
+struct tune_pbt_conf;
 struct tune_study;
 struct tune_conf {
     const char *engine; /* a name of tune_engine_names; NULL = the default */
@@ -19,6 +20,7 @@ struct tune_conf {
      * not looked at.  0 and 1 = one. */
     size_t objectives;
     const bool *maximize_each;
+    const struct tune_pbt_conf *pbt; /* of the engine pbt; NULL = as it is without settings */
 };
 enum { TUNE_OBJECTIVES_MAX = 8 };
 
@@ -63,6 +65,8 @@ const struct tune_trial *tune_study_get(const struct tune_study *s, int64_t id,
 /* The number of the trial with the best value, 0 = none has succeeded, or there are several
  * objectives. */
 int64_t tune_study_best(const struct tune_study *s);
+/* The trial whose state this one continues (engine pbt); 0 = it begins anew. */
+int64_t tune_study_parent(const struct tune_study *s, int64_t id);
 size_t tune_study_objectives(const struct tune_study *s);
 /* The values of a trial that succeeded, one per objective and borrowed until the next result; else
  * NULL. */

@@ -1,6 +1,7 @@
 /* study_priv.h - what engines see of a study, and what a study expects of an engine */
 #pragma once
 #include "base/vec.h"
+#include "tune/pbt.h"
 #include "tune/study.h"
 
 /* What random numbers of a trial are for; each has a stream of its own. */
@@ -23,7 +24,7 @@ struct tune_engine {
 };
 
 extern const struct tune_engine tune_random, tune_sobol, tune_grid, tune_tpe, tune_gp, tune_cmaes,
-    tune_auto, tune_nsga2, tune_motpe;
+    tune_auto, tune_nsga2, tune_motpe, tune_members;
 
 struct tune_study {
     struct tune_space *space;
@@ -44,7 +45,11 @@ struct tune_study {
     struct arena scratch; /* of one proposal */
     /* Several objectives; NULL = one.  `ranked` and `loss` are then made before a proposal. */
     struct study_many *many;
+    struct tune_pbt_conf pbt; /* of the engine pbt */
 };
+
+/* pbt_engine.c */
+int64_t pbt_parent(const void *state, size_t trial);
 
 /* many.c */
 struct study_many *study_many_new(size_t m, const bool *maximize);

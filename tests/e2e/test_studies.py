@@ -370,6 +370,57 @@ def test_events():
         assert best["job"] is None and (best["data"]["value"], best["data"]["job"]) == (4.5, None), best
 
 
+# Goes on from the number that its parent has saved, and gains the more, the nearer lr is to 0.7.
+MEMBER = """
+import os, sys
+sys.path.insert(0, sys.argv[1])
+import berth
+before = 0.0
+if berth.parent_dir():
+    with open(os.path.join(berth.parent_dir(), "state")) as f:
+        before = float(f.read())
+assert (berth.parent_dir() is None) == ("BERTH_PARENT_TRIAL" not in os.environ)
+if os.environ["BERTH_TRIAL"] == "6":
+    sys.exit(3)
+now = before + 1 - abs(float(sys.argv[2]) - 0.7)
+with open(os.path.join(berth.artifact_dir(), "state"), "w") as f:
+    f.write(repr(now))
+berth.log(score=now)
+"""
+
+
+def test_population_based_training():
+    """Every trial goes on from its parent's checkpoint, also across kills of the daemon; a failed one is nobody's parent."""
+    with Home() as home:
+        job = {"command": ["/usr/bin/python3", "-c", MEMBER, os.path.abspath(PYTHON), "{lr}"], "cwd": "/"}
+        pbt = {"space": {"lr": {"uniform": [0, 1]}}, "objective": {"maximize": "score"}, "engine": "pbt", "seed": 1, "trials": 32}
+        for change, word in (({"parallel": 5}, "population"), ({"stop": "asha"}, "leave stop out"), ({"pbt": {"populations": 3}}, "did you mean population"),
+                             ({"objective": TWO}, "objective"), ({"engine": "tpe"}, "engine: pbt")):
+            status, _, reply = home.request("POST", "/v1/studies", {"name": "bad", "pbt": {"population": 4}, **pbt, **change})
+            assert status == 400 and word in str(reply), reply
+        home.study(**pbt, pbt={"population": 4}, parallel=4, job=job)
+        for done in (7, 19):
+            wait_for(f"{done} results", lambda done=done: home.get()["counts"]["done"] >= done)
+            home.again()
+        end = home.finished()
+        trials = {t["number"]: t for t in home.trials()}
+        assert end["counts"]["done"] == 31 and trials[6]["state"] == "failed", end
+        assert [t.get("parent") for t in trials.values()][:4] == [None] * 4
+        for t in trials.values():
+            parent = trials.get(t.get("parent"))
+            assert parent is None or parent["state"] == "done", t
+            before = parent["value"] if parent else 0
+            assert t["state"] == "failed" or math.isclose(t["value"], before + 1 - abs(t["params"]["lr"] - 0.7)), (t, parent)
+        assert sum(t.get("parent") is None for t in trials.values()) <= 5, "members begin anew once"
+        copied = [t for t in trials.values() if t.get("parent") and t["params"] != trials[t["parent"]]["params"]]
+        assert copied and end["best"]["value"] > 4, end
+        home.study("asked", **pbt, pbt={"population": 2})
+        asked = home.api("POST", "/v1/studies/asked/ask", {"n": 3})
+        assert len(asked["trials"]) == 2 and not asked["exhausted"], asked
+        told = home.api("POST", "/v1/studies/asked/tell", {"trials": [{"number": 1, "value": 3}], "ask": 1})
+        assert told["trials"][0]["parent"] == 1, told
+
+
 def test_warm_start():
     with Home() as home:
         home.study("old", engine="tpe", seed=3)

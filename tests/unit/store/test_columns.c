@@ -235,7 +235,7 @@ static void test_figures_of_an_older_file(void **state)
                              "ALTER TABLE series DROP COLUMN sum;"
                              "ALTER TABLE series DROP COLUMN counted;"
                              "CREATE INDEX series_name ON series(name);"
-                             "DROP TABLE study_log;"
+                             "DROP TABLE study_log; ALTER TABLE trial DROP COLUMN parent;"
                              "PRAGMA user_version = 18",
                              &e),
                      0);

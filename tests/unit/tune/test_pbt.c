@@ -163,6 +163,68 @@ static void mistakes_are_said(void **state UNUSED)
     tune_space_free(s);
 }
 
+/* A study with the engine: each trial adds what its parameter is worth to the state of its parent.
+ */
+static void play_members(struct tune_study *s, int rounds, double *state, struct buf *said)
+{
+    int64_t flying[4];
+    struct err e = {0};
+    const double *code;
+
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(tune_study_ask(s, &flying[i], &code, &e), 0);
+    for (int i = 0; i < rounds; i++) {
+        int64_t id = flying[(i * 3) % 4], parent = tune_study_parent(s, id);
+        assert_true(parent < id && tune_study_get(s, id, &code));
+        state[id] = state[parent] + 1 - fabs(code[0] - 0.7);
+        buf_addf(said, "%lld<%lld %.12g\n", (long long)id, (long long)parent, code[0]);
+        bool failed = i % 11 == 7;
+        if (failed)
+            state[id] = NAN; /* nobody may go on from it */
+        assert_int_equal(
+            tune_study_tell(s, id, failed ? TUNE_FAILED : TUNE_DONE, failed ? 0 : state[id], &e),
+            0);
+        assert_int_equal(tune_study_ask(s, &flying[(i * 3) % 4], &code, &e), 0);
+    }
+}
+
+static struct tune_study *members(int64_t population)
+{
+    struct tune_pbt_conf pbt = pbt_conf("{\"interval\":1,\"share\":0.25}");
+    struct tune_study *s = NULL;
+    struct err e = {0};
+
+    pbt.population = population;
+    struct tune_conf conf = {
+        .engine = "pbt", .seed = 3, .maximize = true, .budget = -1, .pbt = &pbt};
+    assert_int_equal(tune_study_new(space_of(FIVE_FLOATS, NULL), &conf, &s, &e), 0);
+    return s;
+}
+
+static void trials_continue_better_ones(void **state UNUSED)
+{
+    struct tune_study *s = members(4), *again = members(4), *busy = members(2);
+    AUTO(buf) struct buf one = {0}, two = {0};
+    double got[200] = {0}, best = -INFINITY;
+    struct err e = {0};
+    const double *code;
+    int64_t id;
+
+    play_members(s, 120, got, &one);
+    for (int i = 1; i <= 120; i++)
+        best = fmax(best, isnan(got[i]) ? -INFINITY : got[i]);
+    assert_true(best > 22); /* thirty stretches; at random parameters about 0.7 each */
+    play_members(again, 120, got, &two);
+    assert_string_equal(one.p, two.p);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(tune_study_ask(busy, &id, &code, &e), 0);
+    assert_int_equal(tune_study_ask(busy, &id, &code, &e), -1);
+    assert_int_equal(e.code, ERR_UNAVAILABLE);
+    tune_study_free(s);
+    tune_study_free(again);
+    tune_study_free(busy);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -171,6 +233,7 @@ int main(void)
         cmocka_unit_test(conditions_and_constraints_hold),
         cmocka_unit_test(a_population_improves),
         cmocka_unit_test(mistakes_are_said),
+        cmocka_unit_test(trials_continue_better_ones),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
