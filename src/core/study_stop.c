@@ -153,7 +153,8 @@ int core_study_report(struct core *c, uint64_t seq, struct study_holding held, i
         return err_set(e, ERR_NOT_FOUND, "there is no trial %llu; the last one is %zu",
                        (unsigned long long)number, s->trials.n);
     bool lost = false;
-    if (held.hold && core_study_renew(c, seq, &held, 1, who, &lost, e) < 0)
+    if ((held.hold || s->trials.p[number - 1].lease_s) &&
+        core_study_renew(c, seq, &held, 1, who, &lost, e) < 0)
         return -1;
     if (lost) {
         *out_stop = true;

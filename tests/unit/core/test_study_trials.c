@@ -79,6 +79,30 @@ static void a_trial_that_ends_its_clients_fails(void **state)
     assert_true(t.exhausted);
 }
 
+static void a_report_is_a_sign_of_life(void **state)
+{
+    struct bench *b = *state;
+    const struct study *s = add(b, "s", SPACE ", \"engine\": \"random\", \"stop\": \"median\"}");
+    struct err e = {0};
+    bool stop = false;
+
+    ask_leased(b, s);
+    for (uint32_t i = 1; i <= 4; i++) { /* whether it names the hold or not */
+        pass_seconds(b, 9);
+        assert_int_equal(core_study_report(b->core, s->seq, (struct study_holding){1, i % 2}, i, 1,
+                                           &owner, &stop, &e),
+                         0);
+        assert_false(stop);
+    }
+    assert_int_equal(s->counts[TRIAL_RUNNING], 1);
+    pass_seconds(b, 11);
+    ask_leased(b, s); /* another client has it now: the first should stop */
+    assert_int_equal(
+        core_study_report(b->core, s->seq, (struct study_holding){1, 1}, 5, 1, &owner, &stop, &e),
+        0);
+    assert_true(stop);
+}
+
 /* Trials without a lease are their client's for ever, and its results need no hold. */
 static void no_lease_no_end(void **state)
 {
@@ -255,10 +279,15 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        T(a_vanished_client_loses_its_trial),   T(a_late_client_keeps_what_nobody_took),
-        T(a_trial_that_ends_its_clients_fails), T(no_lease_no_end),
-        T(several_objectives_have_a_front),     T(a_warm_start_has_as_many_objectives),
-        T(a_study_sleeps_until_it_is_needed),   T(waking_takes_time),
+        T(a_vanished_client_loses_its_trial),
+        T(a_late_client_keeps_what_nobody_took),
+        T(a_trial_that_ends_its_clients_fails),
+        T(a_report_is_a_sign_of_life),
+        T(no_lease_no_end),
+        T(several_objectives_have_a_front),
+        T(a_warm_start_has_as_many_objectives),
+        T(a_study_sleeps_until_it_is_needed),
+        T(waking_takes_time),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
