@@ -380,6 +380,21 @@ def test_cut_down_events():
     h.api("POST", "/v1/queues/mixed/resume")
 
 
+def test_events_of_studies_reach_their_owners():
+    h = multi()
+    study = {"space": {"x": [1, 2]}, "objective": {"minimize": "loss"}}
+    after = h.api("GET", "/v1")["last_event"]
+    h.api("POST", "/v1/studies", dict(study, name="of-root"))
+    status, _ = as_user(OTHER, h, ("POST", "/v1/studies", dict(study, name="of-other")))
+    assert status == 201
+    whole = h.api("GET", f"/v1/events?follow=0&after={after}")["items"]
+    assert [e["data"]["study"] for e in whole if e["kind"] == "study.created"] == ["of-root", "of-other"], whole
+    _, page = as_user(OTHER, h, ("GET", f"/v1/events?follow=0&after={after}"))
+    assert [e["data"]["study"] for e in page["items"]] == ["of-other"], page
+    for name in ("of-root", "of-other"):
+        h.api("DELETE", f"/v1/studies/{name}")
+
+
 def test_jobs_run_as_their_submitter():
     h = multi()
     status, job = as_user(OTHER, h, ("POST", "/v1/jobs", {"command": "id -u; id -G; cat " + os.path.join(
