@@ -235,6 +235,21 @@ static void reports(struct buf *b, struct cli *c, const struct json *job)
         }
 }
 
+/* The page is shown without the notes when they cannot be had. */
+static void notes(struct buf *b, struct cli *c, const struct json *job)
+{
+    AUTO(json) struct json *found = NULL;
+    struct err e;
+
+    if (cli_getf(c, &found, &e, "/v1/jobs/%lld/notes", (long long)int_of(job, "number")) < 0)
+        return;
+    const struct json *items = json_get(found, "items");
+    for (size_t i = 0; i < json_len(items); i++)
+        view_linef(b, c, "note", STR_FMT " (" STR_FMT ")",
+                   STR_ARG(text_of(json_at(items, i), "text")),
+                   STR_ARG(text_of(json_at(items, i), "author")));
+}
+
 static void runs(struct buf *b, const struct cli *c, const struct json *job)
 {
     static const struct column cols[] = {
@@ -276,6 +291,7 @@ static int show_run(struct cli *c, const void *opts UNUSED, const struct operand
             head(&b, c, job);
             show_facts(&b, c, job);
             reports(&b, c, job);
+            notes(&b, c, job);
             runs(&b, c, job);
             cli_print(&b);
         }

@@ -222,7 +222,7 @@ def test_tag():
 def test_note():
     number = done("--", "true")
     berth("note", number, "a remark")
-    assert "a remark" in berth("note", number)
+    assert "a remark" in berth("note", number) and "a remark" in berth("show", number)
 
 
 def test_project():
