@@ -25,6 +25,7 @@ import hyperctl  # noqa: E402
 import latency  # noqa: E402
 import library  # noqa: E402
 import metrics  # noqa: E402
+import reading  # noqa: E402
 import scale  # noqa: E402
 import serving  # noqa: E402
 import small  # noqa: E402
@@ -43,6 +44,7 @@ SECTIONS = {
     "backup": backup.run,  # 10 GB of outputs
     "library": library.run,  # what the training library costs a script
     "metrics": metrics.run,  # points per second, series in buckets, cost of a point
+    "reading": reading.run,  # lists by metrics and parameters
     "serving": serving.run,  # HTTP requests and idle event streams
     "hyperctl": hyperctl.run,  # batches of Hypernets
     "trials": trials.run,  # searches of DI-toolkit
