@@ -219,7 +219,7 @@ static int rule_jobs(struct applier *a, const struct hook_rule *r, uint64_t firs
     }
     if (filter && rc == 0) {
         sql_add(&q, " AND ");
-        rc = sql_filter(&q, a->db, filter, now_ms, e);
+        rc = sql_filter(&q, a->db, filter, now_ms, NULL, e);
     }
     sql_add(&q, " LIMIT ");
     sql_int(&q, limit);

@@ -118,7 +118,7 @@ int list_add_filter(struct listing *l, struct err *e)
     if (!l->q->filter)
         return 0;
     sql_add(&l->sql, " AND ");
-    return sql_filter(&l->sql, l->db, l->q->filter, l->at.now_ms, e);
+    return sql_filter(&l->sql, l->db, l->q->filter, l->at.now_ms, l->names, e);
 }
 
 static int add_conditions(struct listing *l, struct err *e)
@@ -244,7 +244,7 @@ static int listing_open(struct listing *l, struct store *s, const struct job_que
 {
     const char *name = q->sort && *q->sort ? q->sort : "id";
 
-    *l = (struct listing){.q = q};
+    *l = (struct listing){.q = q, .names = s->names};
     sql_init(&l->sql);
     for (size_t i = 0; i < ARRAY_SIZE(sorts); i++)
         if (!strcmp(sorts[i].name, name))

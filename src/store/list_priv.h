@@ -25,6 +25,7 @@ struct listing {
     const struct job_query *q;
     const struct sort *sort;
     struct cursor at;
+    struct param_names *names;
     struct named_value named; /* when the list is sorted by a column */
     struct job_scans scans;
     struct sql sql;

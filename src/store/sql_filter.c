@@ -20,6 +20,7 @@ struct writer_ctx {
     struct db *db;
     int64_t now_ms;
     struct err *e;
+    struct param_names *names; /* NULL = unknown */
     struct job_column column;
     struct named_value named;
 };
@@ -231,7 +232,12 @@ static int look_at_key(struct writer_ctx *w, const struct filter *f)
     w->column = (struct job_column){0};
     job_column_of_name(f->key, f->field == FILTER_F_METRIC ? JOB_COLUMN_METRIC : JOB_COLUMN_EITHER,
                        &w->q->scratch, &w->column);
-    return sql_look_at(w->db, &w->column, &w->named, w->e);
+    if (sql_look_at(w->db, &w->column, &w->named, w->e) < 0)
+        return -1;
+    /* Only a name that is a metric as well is worth the look at all names. */
+    return w->names && w->named.measured && f->field == FILTER_F_PARAM
+               ? param_names_has(w->names, w->db, f->key, &w->named.submitted, w->e)
+               : 0;
 }
 
 /* One comparison, without parentheses: the caller wraps it in ifnull. */
@@ -298,9 +304,10 @@ static int add_node(struct writer_ctx *w, const struct filter *f)
     return 0;
 }
 
-int sql_filter(struct sql *q, struct db *d, const struct filter *f, int64_t now_ms, struct err *e)
+int sql_filter(struct sql *q, struct db *d, const struct filter *f, int64_t now_ms,
+               struct param_names *names, struct err *e)
 {
-    struct writer_ctx w = {.q = q, .db = d, .now_ms = now_ms, .e = e};
+    struct writer_ctx w = {.q = q, .db = d, .now_ms = now_ms, .names = names, .e = e};
 
     return add_node(&w, f);
 }

@@ -6,6 +6,7 @@
 #include "model/job_column.h"
 #include "store/db_priv.h"
 
+struct param_names;
 struct sql {
     struct buf text;
     VEC(struct db_arg) args;
@@ -21,9 +22,10 @@ void sql_text(struct sql *q, struct str v);
 void sql_add(struct sql *q, const char *literal);
 sqlite3_stmt *sql_query(struct sql *q, struct db *d, struct err *e); /* bound, ready to step */
 
-/* A filter as a condition on `job j`, always 0 or 1.  Absent values match nothing, not even "!=";
- * `not` in front of a term matches them. */
-int sql_filter(struct sql *q, struct db *d, const struct filter *f, int64_t now_ms, struct err *e);
+/* A filter as a condition on `job j`, always 0 or 1; names (param_names.c) may be NULL.  Absent
+ * values match nothing, not even "!="; `not` in front of a term matches them. */
+int sql_filter(struct sql *q, struct db *d, const struct filter *f, int64_t now_ms,
+               struct param_names *names, struct err *e);
 /* ---- values of `job j` that have a name (sql_value.c) ---- */
 /* A submitted parameter.  `function` is json_extract for its value or json_type for its type. */
 void sql_param(struct sql *q, const char *function, const char *key);
