@@ -21,6 +21,7 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from . import _inside, _term
 from ._client import BerthError, Client, Job, _ref
+from ._exits import Exits
 
 _log = logging.getLogger("berth")
 _active: List["Run"] = []  # the last one gets the reports; those before it are interrupted
@@ -111,9 +112,10 @@ def track(
     """Makes this process a job from now on, so that log(), tag() and the others report.
 
     It ends with finish(), with the block of ``with berth.track(…) as run:``, with the next track(), or
-    with the process: succeeded, or failed after an exception nobody caught.  Inside a job nothing new
+    with the process: succeeded, or failed after an exception nobody caught or an exit status but 0.  Inside a job nothing new
     begins: `params` are logged to that job.  The result is the job; it is false when there is none.
     """
+    global _exits
     if _inside.in_job() and not _own():
         return _part_of_a_job(params)
     while _active and not _active[-1]._within:
@@ -139,6 +141,8 @@ def track(
         _say("this process is not tracked: %s", e)
         return Run(None, {})
     _enter(run, made, client, remote)
+    if _exits is None:
+        _exits = Exits()
     return run
 
 
@@ -200,11 +204,13 @@ def _on_error(kind: Any, value: BaseException, trace: Any) -> None:
 def _at_exit() -> None:
     while _own():
         try:
-            _active[-1].finish(1 if _active[-1]._failed else 0, _active[-1]._failed)
+            status = 0 if _exits is None else _exits.status()
+            _active[-1].finish(1 if _active[-1]._failed else status, _active[-1]._failed)
         except Exception:
             _active.pop()
 
 
+_exits: Optional[Exits] = None
 _before = sys.excepthook
 sys.excepthook = _on_error
 atexit.register(_at_exit)  # after _inside's, so it runs before it

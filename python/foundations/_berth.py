@@ -1,6 +1,6 @@
 """Spool and transport of the package beside this one, without the rest of it.
 
-``berth`` itself asks for a newer Python than some worker images have; the two files needed here do
+``berth`` itself asks for a newer Python than some worker images have; the three files needed here do
 not, so they are loaded under a name of this package.
 """
 
@@ -26,6 +26,10 @@ def _load(which):
 
 def spool_module():
     return _load("_spool")
+
+
+def exits_module():
+    return _load("_exits")
 
 
 def http_module():

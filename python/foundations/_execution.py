@@ -7,7 +7,6 @@ script runs as it would have.
 """
 
 import atexit
-import builtins
 import getpass
 import os
 import shutil
@@ -77,7 +76,6 @@ class _Tracked:
         self.dir = os.getcwd()
         self.pid = os.getpid()
         self.failed = None
-        self.main = _main_frame()
         self.run_dir = self.own_dir = None
 
     def start(self):
@@ -109,7 +107,7 @@ class _Tracked:
         os.environ.update(env, FOUNDATIONS_JOB_ID=job_id, FOUNDATIONS_PROJECT_NAME=project)
         self.hook = sys.excepthook
         sys.excepthook = self.on_exception
-        self.exits = _Exits(self.main)
+        self.exits = _berth.exits_module().Exits()
         atexit.register(self.end)
         spool.stop_requested()  # the sender starts, and says that this run lives
 
@@ -125,16 +123,6 @@ class _Tracked:
         self.failed = "%s: %s" % (kind.__name__, value)
         self.hook(kind, value, trace)
 
-    def exited(self):
-        """The status of a SystemExit that nobody caught: the script did not come to its end."""
-        if not self.exits.status or self.main is None:
-            return 0
-        import dis
-
-        code = self.main.f_code.co_code
-        last = dis.opname[code[self.main.f_lasti]] if 0 <= self.main.f_lasti < len(code) else ""
-        return 0 if last.startswith("RETURN_") else self.exits.status
-
     def end(self):
         if os.getpid() != self.pid:
             return  # a forked child that ends like a script
@@ -143,7 +131,7 @@ class _Tracked:
             self.archive(job)
         except Exception as e:
             _say.notice("the directory was not archived: %s" % e)
-        status = 1 if self.failed else self.exited()
+        status = 1 if self.failed else self.exits.status()
         try:
             job.spool.end(status, self.failed or ("exit status %d" % status if status else ""))
             if not job.spool.flush(FLUSH_S):
@@ -178,54 +166,6 @@ class _Tracked:
                 job.files.keep("artifacts", rel, path)
             except FileNotFoundError:
                 pass  # removed since it was found; the others are kept
-
-
-class _Exits:
-    """Learns the status of every SystemExit.
-
-    Python tells nobody about one that ends the script, not even the functions of atexit.  So the name
-    stands for a class of our own, which every ``raise SystemExit(3)``, ``exit(3)`` and ``sys.exit(3)``
-    makes its exception from, and every ``except SystemExit`` finds.
-    """
-
-    def __init__(self, main):
-        self.status = 0  # of the last one
-        exits, real, real_exit = self, SystemExit, sys.exit
-
-        def __init__(self, *args):
-            real.__init__(self, *args)
-            code = self.code
-            exits.status = 0 if code is None else code & 255 if isinstance(code, int) else 1
-
-        def exit(status=None):
-            raise ours() if status is None else ours(status)
-
-        ours = type("SystemExit", (real,), {"__init__": __init__, "__module__": "builtins", "__doc__": real.__doc__})
-        builtins.SystemExit, sys.exit = ours, exit
-        # ``from sys import exit`` before us.
-        for names in [vars(m) for m in list(sys.modules.values()) if m is not None] + [main.f_globals if main else {}]:
-            for name in ("exit", "sys_exit", "_exit"):
-                if names.get(name) is real_exit:
-                    names[name] = exit
-        hook = getattr(threading, "excepthook", None)  # since Python 3.8
-
-        def on_thread(args):
-            """A thread ends by a SystemExit without a word; Python asks for that very class."""
-            if not issubclass(args.exc_type, real):
-                hook(args)
-
-        if hook:
-            threading.excepthook = on_thread
-
-
-def _main_frame():
-    """That of the script itself."""
-    frame = sys._getframe()
-    while frame is not None and frame.f_globals.get("__name__") != "__main__":
-        frame = frame.f_back
-    while frame is not None and frame.f_code.co_name != "<module>":
-        frame = frame.f_back
-    return frame
 
 
 class RemoteFiles:

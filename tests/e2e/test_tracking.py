@@ -197,6 +197,26 @@ def test_a_script_run_by_hand_is_a_job():
         home.close()
 
 
+def test_the_exit_status_of_a_script_run_by_hand():
+    """However the script exits; a SystemExit that somebody caught is none."""
+    ways = {"import sys; sys.exit(3)": 3, "raise SystemExit(4)": 4, "raise SystemExit('text')": 1, "raise SystemExit": 0, "exit(5)": 5,
+            "try:\n  raise SystemExit(6)\nexcept SystemExit:\n  pass": 0,
+            "import argparse; argparse.ArgumentParser().parse_args(['--no'])": 2,
+            "import threading, sys\nt = threading.Thread(target=sys.exit, args=(7,)); t.start(); t.join()": 0}
+    home = Home().start()
+    try:
+        for i, (way, status) in enumerate(ways.items()):
+            p = subprocess.run([sys.executable, "-c", f"import berth; berth.track(name='way{i}')\n{way}"], stderr=subprocess.PIPE, text=True,
+                               env=dict(home.env, PYTHONPATH=PYTHON), timeout=120)
+            assert p.returncode == status, (way, p)
+            number = home.api("GET", f"/v1/jobs?filter=name:way{i}")["items"][0]["number"]
+            record = ended(home, number)
+            assert (record["state"], record["exit_code"]) == ("failed" if status else "succeeded", status), (way, record)
+        home.stop()
+    finally:
+        home.close()
+
+
 def test_guests_survive_the_daemon_and_may_vanish():
     home = Home().start()
     try:
